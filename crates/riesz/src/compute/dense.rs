@@ -1,0 +1,126 @@
+//! Independent random features: a matrix product, then cosine and product, tile by tile.
+
+use super::lanes::{half_turn_cosine, Kernel, Lanes, LANES};
+use super::products::{Group, Sink};
+
+/// A block of dense random features: feature i is √2 cos π(⟨frequency_i, x⟩ + phase_i).
+///
+/// Standardisation is folded into the frequencies and phases; only the shift is subtracted from the data, so
+/// that large means do not cost precision.
+#[derive(Clone, Debug)]
+pub struct DenseBlock {
+    /// Subtracted from each column.
+    pub shift: Vec<f32>,
+    /// Frequencies in half turns, one row of d numbers each.
+    pub frequencies: Vec<f32>,
+    /// Phases in half turns, one per feature: the second half of the features repeats the frequencies
+    /// of the first when there are twice as many phases as frequencies.
+    pub phase: Vec<f32>,
+}
+
+/// Rows projected at once: enough that packing the frequencies is a small part of the product.
+const CHUNK: usize = 512;
+
+/// Sends the features of the rows `x` (row-major) to `sink`.
+pub(crate) struct Stream<'a, S> {
+    pub block: &'a DenseBlock,
+    pub x: &'a [f32],
+    pub sink: S,
+}
+
+impl<S: Sink> Kernel for Stream<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(mut self) {
+        let (block, d) = (self.block, self.block.shift.len());
+        let rows = self.x.len() / d;
+        let frequencies = block.frequencies.len() / d;
+        let stride = CHUNK.min(rows.next_multiple_of(LANES));
+        let mut z = vec![0.0_f32; frequencies * stride];
+        let mut phi = vec![0.0_f32; PANEL * LANES];
+        let mut centred = Vec::with_capacity(stride * d);
+        for start in (0..rows).step_by(stride) {
+            let count = (rows - start).min(stride);
+            centre(&self.x[start * d..(start + count) * d], &block.shift, &mut centred);
+            project(&block.frequencies, &centred, d, &mut z, stride);
+            for row in (0..count).step_by(LANES) {
+                // SAFETY: z holds `stride` ≥ row + 16 numbers per frequency.
+                unsafe {
+                    for first in (0..block.phase.len()).step_by(frequencies) {
+                        emit::<L, S>(block, &z[row..], stride, first, &mut phi, start + row, &mut self.sink);
+                    }
+                    self.sink.finish::<L>(start + row, (count - row).min(LANES));
+                }
+            }
+        }
+    }
+}
+
+/// Features activated at once, so that they are still in cache when the sink takes them.
+const PANEL: usize = 256;
+
+/// Activates the features `first..first + frequencies` of one lane group and passes them on.
+#[inline(always)]
+unsafe fn emit<L: Lanes, S: Sink>(
+    block: &DenseBlock,
+    z: &[f32],
+    stride: usize,
+    first: usize,
+    phi: &mut [f32],
+    row: usize,
+    sink: &mut S,
+) {
+    let frequencies = block.frequencies.len() / block.shift.len();
+    for panel in (0..frequencies).step_by(PANEL) {
+        let count = (frequencies - panel).min(PANEL);
+        // SAFETY: (panel + count) · stride numbers of z exist, phi holds PANEL vectors.
+        unsafe {
+            for i in 0..count {
+                let t = L::load(z.as_ptr().add((panel + i) * stride));
+                let t = t.add(L::splat(block.phase[first + panel + i]));
+                half_turn_cosine(t).store(phi.as_mut_ptr().add(i * LANES));
+            }
+            sink.take::<L>(row, Group { phi: phi.as_ptr(), stride: LANES, offset: first + panel, count });
+        }
+    }
+}
+
+/// x − shift, row by row.
+#[inline(always)]
+fn centre(x: &[f32], shift: &[f32], out: &mut Vec<f32>) {
+    out.clear();
+    for row in x.chunks_exact(shift.len()) {
+        out.extend(row.iter().zip(shift).map(|(v, s)| v - s));
+    }
+}
+
+/// z = frequencies · xᵀ, one row of `stride` numbers per frequency.
+fn project(frequencies: &[f32], x: &[f32], d: usize, z: &mut [f32], stride: usize) {
+    let (m, n) = (frequencies.len() / d, x.len() / d);
+    // SAFETY: the three matrices are within their slices: m×d, d×n (transposed view of n×d), m×stride with
+    // n ≤ stride; the destination does not alias the sources.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            d,
+            z.as_mut_ptr(),
+            1,
+            stride as isize,
+            false,
+            frequencies.as_ptr(),
+            1,
+            d as isize,
+            x.as_ptr(),
+            d as isize,
+            1,
+            0.0_f32,
+            1.0_f32,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The hot kernels behind one small boundary.
+//!
+//! Everything a solver does with a block of m random features φ on n rows is one of four products: the features
+//! themselves, Φ A ([`apply`]), Φᵀ R and Φᵀ W Φ together ([`normal_equations`]). Features live for the duration of
+//! a cache line: sixteen rows are transformed, activated and consumed before the next sixteen are touched.
+//!
+//! `unsafe` is confined to this module.
+#![allow(unsafe_code)]
+
+mod amx;
+mod buffer;
+mod dense;
+mod gram;
+mod hadamard;
+mod lanes;
+mod path;
+mod products;
+mod structured;
+
+pub(crate) use buffer::Buffer;
+pub use dense::DenseBlock;
+pub use gram::{Gram, GramSample};
+pub use path::Path;
+pub use structured::StructuredBlock;
+
+use crate::data::{tiles, Rows, TILE};
+use lanes::on_path;
+use products::{Adjoint, Apply, Materialise, Sink};
+use rayon::prelude::*;
+
+/// A block of m random features, ready to be evaluated. m is a multiple of [`FEATURE_MULTIPLE`].
+#[derive(Clone, Debug)]
+pub enum FeatureBlock {
+    /// Independent frequencies.
+    Dense(DenseBlock),
+    /// Structured orthogonal frequencies.
+    Structured(StructuredBlock),
+}
+
+/// Block sizes are multiples of this.
+pub const FEATURE_MULTIPLE: usize = 32;
+
+impl FeatureBlock {
+    /// Number m of features.
+    pub fn features(&self) -> usize {
+        match self {
+            Self::Dense(block) => block.phase.len(),
+            Self::Structured(block) => block.phase.len(),
+        }
+    }
+
+    /// Number d of input columns.
+    pub fn columns(&self) -> usize {
+        match self {
+            Self::Dense(block) => block.shift.len(),
+            Self::Structured(block) => block.shift.len(),
+        }
+    }
+
+    fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) {
+        match self {
+            Self::Dense(block) => on_path(path, dense::Stream { block, x, sink }),
+            Self::Structured(block) => on_path(path, structured::Stream { block, x, sink }),
+        }
+    }
+}
+
+/// Φ, row-major n×m.
+pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) {
+    let m = block.features();
+    let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
+    parts.into_par_iter().for_each_init(Vec::new, |buffer, (tile, out)| {
+        let x = rows.tile(tile, buffer);
+        block.stream(path, x, Materialise::new(m, out));
+    });
+}
+
+/// out += Σ_b Φ_b A_b: `blocks` yields a block and its m×C row-major coefficients; `out` is n×C row-major.
+///
+/// Rows in parallel, blocks in order.
+pub fn apply(path: Path, blocks: &[(&FeatureBlock, &[f32])], rows: Rows<'_>, outputs: usize, out: &mut [f32]) {
+    let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * outputs)).collect();
+    parts.into_par_iter().with_max_len(1).for_each_init(Vec::new, |buffer, (tile, out)| {
+        let x = rows.tile(tile, buffer);
+        for (block, coefficients) in blocks {
+            block.stream(path, x, Apply::new(coefficients, outputs, &mut *out));
+        }
+    });
+}
+
+/// Φᵀ R and Φᵀ W Φ from one pass over the rows: Φᵀ R for the n×C row-major `residual` is returned as C×m (one run of m
+/// numbers per output), Φᵀ W Φ on the sampled rows is left in `gram`.
+///
+/// The features of about `chunk` sampled rows are held in memory at a time; the result does not depend on it, nor on
+/// the number of threads.
+pub fn normal_equations(
+    path: Path,
+    block: &FeatureBlock,
+    rows: Rows<'_>,
+    residual: &[f32],
+    weights: &[f32],
+    sample: GramSample,
+    chunk: usize,
+    gram: &mut Gram,
+) -> Vec<f32> {
+    let (m, n) = (block.features(), rows.len());
+    let outputs = residual.len() / n.max(1);
+    let per_chunk = (chunk / sample.rows_per_tile()).clamp(1, tiles(n).len().max(1));
+    gram.reset(path, m, per_chunk, sample.rows_per_tile());
+    let mut gradient = vec![0.0_f64; outputs * m];
+    let mut buffer = Vec::new();
+    for start in (0..n).step_by(per_chunk * TILE) {
+        let range = start..(start + per_chunk * TILE).min(n);
+        let mut partials = vec![vec![0.0; outputs * m]; range.len().div_ceil(TILE)];
+        let parts = partials.iter_mut().zip(residual[start * outputs..range.end * outputs].chunks(TILE * outputs));
+        let sinks = parts.map(|(out, r)| Adjoint::new(r, outputs, m, out)).collect();
+        let x = rows.tile(range.clone(), &mut buffer);
+        gram.add(path, block, start / TILE, x, &weights[range], sample, sinks);
+        add_in_order(&mut gradient, &partials);
+    }
+    gradient.into_iter().map(|g| g as f32).collect()
+}
+
+/// Φᵀ R, C×m.
+pub fn adjoint(path: Path, block: &FeatureBlock, rows: Rows<'_>, residual: &[f32], outputs: usize) -> Vec<f32> {
+    let m = block.features();
+    let mut gradient = vec![0.0_f64; outputs * m];
+    // A bounded number of partial sums at a time, added in tile order.
+    let wave = 8 * rayon::current_num_threads().max(1);
+    let all: Vec<_> = tiles(rows.len()).collect();
+    for some in all.chunks(wave) {
+        let partials: Vec<Vec<f32>> = some
+            .par_iter()
+            .with_max_len(1)
+            .map_init(Vec::new, |buffer, tile| {
+                let mut out = vec![0.0; outputs * m];
+                let r = &residual[tile.start * outputs..tile.end * outputs];
+                let x = rows.tile(tile.clone(), buffer);
+                block.stream(path, x, Adjoint::new(r, outputs, m, &mut out));
+                out
+            })
+            .collect();
+        add_in_order(&mut gradient, &partials);
+    }
+    gradient.into_iter().map(|g| g as f32).collect()
+}
+
+fn add_in_order(sum: &mut [f64], partials: &[Vec<f32>]) {
+    for partial in partials {
+        sum.iter_mut().zip(partial).for_each(|(s, &p)| *s += f64::from(p));
+    }
+}

@@ -1,0 +1,593 @@
+//! Delimited text. The delimiter and the header are found by looking at the first records.
+
+use super::reader::{
+    cell_reason, column_name, is_missing, leading_decimal, parse_error, parse_f32, Dataset, RawTarget,
+    Source, Table, TargetColumn,
+};
+use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::io::{Cursor, Read};
+use std::path::PathBuf;
+
+/// Candidates in order of preference; a blank stands for any run of blanks and tabs.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b' '];
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Bytes and records the delimiter is judged by.
+const SAMPLE_BYTES: u64 = 1 << 20;
+const SAMPLE_RECORDS: usize = 10;
+
+/// Reads delimited text; `delimiter` is found by looking if not given.
+pub(super) fn read(mut source: Source, target: &TargetColumn, delimiter: Option<u8>) -> Result<Dataset> {
+    let delimiter = match delimiter {
+        Some(delimiter) => delimiter,
+        None => sniff(&peek(&mut source)?),
+    };
+    let mut records = Records { source, delimiter, line: 0, started: false };
+    let (mut record, mut second) = (Vec::new(), Vec::new());
+    let Some(line) = records.next(&mut record)? else {
+        return Err(records.source.parse_error(1, "the file holds no data"));
+    };
+    let second_line = records.next(&mut second)?;
+    let header = is_header(&record, second_line.map(|_| second.as_slice()), delimiter);
+    let mut builder = Builder::new(&records.source, &record, line, delimiter, header, target)?;
+    if !header {
+        builder.push(&record, line)?;
+    }
+    if let Some(line) = second_line {
+        builder.push(&second, line)?;
+        drop(second);
+        while let Some(line) = records.next(&mut record)? {
+            builder.push(&record, line)?;
+        }
+    }
+    builder.finish()
+}
+
+/// Looks at the first bytes and puts them back.
+fn peek(source: &mut Source) -> Result<Vec<u8>> {
+    let mut sample = Vec::new();
+    if let Err(error) = source.input.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample) {
+        return Err(source.io_error(error));
+    }
+    let rest = std::mem::replace(&mut source.input, Box::new(std::io::empty()));
+    source.input = Box::new(Cursor::new(sample.clone()).chain(rest));
+    Ok(sample)
+}
+
+/// The delimiter that cuts the first records into equally many fields, and into the most; blanks only where
+/// nothing else does, since they also stand around the others.
+fn sniff(sample: &[u8]) -> u8 {
+    let (mut best, mut chosen) = ((false, false, 1), b',');
+    for delimiter in DELIMITERS {
+        let counts = field_counts(sample, delimiter);
+        let fields = counts.first().copied().unwrap_or(0);
+        let consistent = fields > 1 && counts.iter().all(|&count| count == fields);
+        let merit = (consistent, fields > 1 && delimiter != b' ', fields);
+        if merit > best {
+            (best, chosen) = (merit, delimiter);
+        }
+    }
+    chosen
+}
+
+/// Fields of each of the first records.
+fn field_counts(sample: &[u8], delimiter: u8) -> Vec<usize> {
+    let mut counts = Vec::new();
+    let (mut quote, mut start, mut offset) = (Quote::Start, 0, 0);
+    for line in sample.split_inclusive(|&byte| byte == b'\n') {
+        offset += line.len();
+        quote = quote.after(line, delimiter);
+        if quote == Quote::Open {
+            continue;
+        }
+        let record = strip(&sample[start..offset]);
+        (quote, start) = (Quote::Start, offset);
+        // The sample may end in the middle of a record.
+        let cut = offset == sample.len() && sample.len() as u64 == SAMPLE_BYTES;
+        if !(record.trim_ascii().is_empty() || is_comment(record) || cut && !counts.is_empty()) {
+            counts.push(Fields::of(record, delimiter).count());
+        }
+        if counts.len() == SAMPLE_RECORDS {
+            break;
+        }
+    }
+    counts
+}
+
+/// A record without its byte-order mark and line end.
+fn strip(record: &[u8]) -> &[u8] {
+    let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
+    let record = record.strip_suffix(b"\n").unwrap_or(record);
+    record.strip_suffix(b"\r").unwrap_or(record)
+}
+
+fn is_comment(record: &[u8]) -> bool {
+    record.first() == Some(&b'#')
+}
+
+/// Where a scan stands with respect to quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quote {
+    /// Before the first character of a field.
+    Start,
+    /// In a field without quotes, or behind the closing quote.
+    Closed,
+    /// Inside quotes.
+    Open,
+    /// Behind a quote that closes the field unless another follows.
+    Closing,
+}
+
+impl Quote {
+    /// The state after `bytes` as well.
+    fn after(mut self, bytes: &[u8], delimiter: u8) -> Self {
+        if self != Self::Open && !bytes.contains(&b'"') {
+            return Self::Closed;
+        }
+        for &byte in bytes {
+            self = match (self, byte) {
+                (Self::Start | Self::Closing, b'"') | (Self::Open, 0..=b'!' | b'#'..) => Self::Open,
+                (Self::Open, b'"') => Self::Closing,
+                (_, byte) if is_delimiter(byte, delimiter) => Self::Start,
+                (Self::Start, b' ') => Self::Start,
+                _ => Self::Closed,
+            };
+        }
+        self
+    }
+}
+
+fn is_delimiter(byte: u8, delimiter: u8) -> bool {
+    byte == delimiter || delimiter == b' ' && byte == b'\t'
+}
+
+/// The records of a file: lines, or several where quotes hold a line end.
+struct Records {
+    source: Source,
+    delimiter: u8,
+    /// Lines read so far.
+    line: usize,
+    /// Whether a record was found: comments are read over in front of the data only, later `#` may be a label.
+    started: bool,
+}
+
+impl Records {
+    /// Puts the next record that is not blank into `record` and returns the line it starts on.
+    fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<usize>> {
+        loop {
+            record.clear();
+            if !self.source.read_line(record)? {
+                return Ok(None);
+            }
+            self.line += 1;
+            if self.line == 1 && record.starts_with(BYTE_ORDER_MARK) {
+                record.drain(..BYTE_ORDER_MARK.len());
+            }
+            if record.trim_ascii().is_empty() || is_comment(record) && !self.started {
+                continue;
+            }
+            self.started = true;
+            let first = self.line;
+            self.close_quotes(record)?;
+            return Ok(Some(first));
+        }
+    }
+
+    /// Appends lines until every quote is closed.
+    fn close_quotes(&mut self, record: &mut Vec<u8>) -> Result<()> {
+        let first = self.line;
+        let mut quote = Quote::Start.after(record, self.delimiter);
+        while quote == Quote::Open {
+            record.push(b'\n');
+            let length = record.len();
+            if !self.source.read_line(record)? {
+                return Err(self.source.parse_error(first, "a quote opened here is never closed"));
+            }
+            self.line += 1;
+            quote = quote.after(&record[length..], self.delimiter);
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a record, trimmed, still in their quotes.
+struct Fields<'a> {
+    rest: Option<&'a [u8]>,
+    delimiter: u8,
+}
+
+impl<'a> Fields<'a> {
+    fn of(record: &'a [u8], delimiter: u8) -> Self {
+        let rest = if delimiter == b' ' { record.trim_ascii() } else { record };
+        Self { rest: Some(rest), delimiter }
+    }
+
+    /// The next field if it is a plain decimal: most of most files, read in one pass.
+    #[inline]
+    fn next_decimal(&mut self) -> Option<f32> {
+        let rest = self.rest?;
+        let (value, length) = leading_decimal(rest)?;
+        match rest.get(length) {
+            None => self.rest = None,
+            Some(&byte) if byte == self.delimiter => self.skip(&rest[length + 1..]),
+            Some(_) => return None,
+        }
+        Some(value)
+    }
+
+    /// Goes on behind a delimiter.
+    #[inline]
+    fn skip(&mut self, behind: &'a [u8]) {
+        self.rest = Some(if self.delimiter == b' ' { behind.trim_ascii_start() } else { behind });
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.rest?;
+        let from = closing_quote(rest).unwrap_or(0);
+        let Some(length) = rest[from..].iter().position(|&byte| is_delimiter(byte, self.delimiter)) else {
+            self.rest = None;
+            return Some(rest.trim_ascii());
+        };
+        self.skip(&rest[from + length + 1..]);
+        Some(rest[..from + length].trim_ascii())
+    }
+}
+
+/// The place behind the quotes a field begins with, if it does.
+#[inline]
+fn closing_quote(field: &[u8]) -> Option<usize> {
+    let blanks = field.iter().take_while(|&&byte| byte == b' ').count();
+    if field.get(blanks) != Some(&b'"') {
+        return None;
+    }
+    let mut place = blanks + 1;
+    while let Some(length) = field[place..].iter().position(|&byte| byte == b'"') {
+        place += length + 1;
+        if field.get(place) != Some(&b'"') {
+            return Some(place);
+        }
+        place += 1;
+    }
+    Some(field.len())
+}
+
+/// A field without the quotes around it.
+#[inline]
+fn unquoted(field: &[u8]) -> &[u8] {
+    match field {
+        [b'"', inner @ .., b'"'] => inner.trim_ascii(),
+        _ => field,
+    }
+}
+
+/// The text of a field: its quotes removed, doubled quotes made single.
+fn text(field: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(unquoted(field));
+    if field.first() == Some(&b'"') && text.contains("\"\"") {
+        return Cow::Owned(text.replace("\"\"", "\""));
+    }
+    text
+}
+
+/// What a field can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Missing,
+    Text,
+}
+
+fn kind(field: &[u8]) -> Kind {
+    let text = text(field);
+    if is_missing(&text) {
+        return Kind::Missing;
+    }
+    if text.parse::<f64>().is_ok() {
+        Kind::Number
+    } else {
+        Kind::Text
+    }
+}
+
+/// Whether the first record names the columns: a column turns from text into numbers, or there is not a
+/// single number in either record. A text label in both records does not make a header of the first.
+fn is_header(first: &[u8], second: Option<&[u8]>, delimiter: u8) -> bool {
+    let kinds = |record| Fields::of(record, delimiter).map(kind);
+    let numberless = |record| kinds(record).all(|kind| kind != Kind::Number);
+    let Some(second) = second else { return numberless(first) };
+    let turns = kinds(first).zip(kinds(second)).any(|pair| pair == (Kind::Text, Kind::Number));
+    turns || numberless(first) && numberless(second)
+}
+
+/// A data set in the making.
+struct Builder {
+    path: PathBuf,
+    delimiter: u8,
+    /// Fields of every record.
+    fields: usize,
+    /// Names of every field, the target's too; none without a header.
+    names: Vec<String>,
+    target_column: Option<usize>,
+    target: Option<RawTarget>,
+    values: Vec<f32>,
+}
+
+impl Builder {
+    fn new(
+        source: &Source,
+        first: &[u8],
+        line: usize,
+        delimiter: u8,
+        header: bool,
+        target: &TargetColumn,
+    ) -> Result<Self> {
+        let fields = Fields::of(first, delimiter).count();
+        let names: Vec<String> = if header {
+            Fields::of(first, delimiter).map(|field| text(field).into_owned()).collect()
+        } else {
+            Vec::new()
+        };
+        let target_column =
+            target.resolve(&names, fields).map_err(|reason| source.parse_error(line, reason))?;
+        let target = target_column.map(|column| RawTarget::new(column_name(&names, 0, column), &source.path));
+        let path = source.path.clone();
+        Ok(Self { path, delimiter, fields, names, target_column, target, values: Vec::new() })
+    }
+
+    /// Adds one record.
+    fn push(&mut self, record: &[u8], line: usize) -> Result<()> {
+        let mut fields = Fields::of(record, self.delimiter);
+        let mut count = 0;
+        loop {
+            let is_target = self.target_column == Some(count);
+            match if is_target { None } else { fields.next_decimal() } {
+                Some(value) => self.values.push(value),
+                None => match fields.next() {
+                    Some(field) => self.push_field(record, count, field, line)?,
+                    None => break,
+                },
+            }
+            count += 1;
+        }
+        if count != self.fields {
+            return Err(self.ragged(count, line));
+        }
+        Ok(())
+    }
+
+    /// Adds a field that is the target or no plain decimal.
+    fn push_field(&mut self, record: &[u8], column: usize, field: &[u8], line: usize) -> Result<()> {
+        match &mut self.target {
+            Some(target) if self.target_column == Some(column) => push_target(target, field, line),
+            _ => match parse_f32(unquoted(field)) {
+                Some(value) if value.is_finite() => {
+                    self.values.push(value);
+                    Ok(())
+                }
+                _ => Err(self.refuse(record, column, field, line)),
+            },
+        }
+    }
+
+    /// Why a cell is refused: the record has too many fields or too few, or the cell is no number.
+    fn refuse(&self, record: &[u8], column: usize, field: &[u8], line: usize) -> Error {
+        let found = Fields::of(record, self.delimiter).count();
+        if found != self.fields {
+            return self.ragged(found, line);
+        }
+        let name = column_name(&self.names, 0, column);
+        parse_error(&self.path, line, cell_reason(&name, unquoted(field)))
+    }
+
+    fn ragged(&self, found: usize, line: usize) -> Error {
+        let (expected, delimiter) = (self.fields, char::from(self.delimiter));
+        let reason = format!(
+            "{found} fields where the first record has {expected} (delimiter {delimiter:?}); complete or remove the line"
+        );
+        parse_error(&self.path, line, reason)
+    }
+
+    fn finish(mut self) -> Result<Dataset> {
+        self.restore_first_label()?;
+        let mut names = self.names;
+        let mut columns = self.fields;
+        if let Some(column) = self.target_column {
+            columns -= 1;
+            if !names.is_empty() {
+                names.remove(column);
+            }
+        }
+        let rows = self.target.as_ref().map_or(self.values.len(), RawTarget::len);
+        if rows == 0 {
+            return Err(parse_error(&self.path, 1, "the file holds a header but no rows"));
+        }
+        self.values.shrink_to_fit();
+        let features = Table { values: self.values, columns, names, first_index: 0 };
+        Ok(Dataset { features, target: self.target })
+    }
+
+    /// In a file of nothing but labels the first looks like a header; it is one only if it does not recur.
+    fn restore_first_label(&mut self) -> Result<()> {
+        let (Some(target), [name]) = (&self.target, self.names.as_slice()) else { return Ok(()) };
+        if target.iter().all(|label| label != name) {
+            return Ok(());
+        }
+        let mut whole = RawTarget::new(column_name(&[], 0, 0), &self.path);
+        whole.push(name, 1)?;
+        target.iter().try_for_each(|label| whole.push(label, 1))?;
+        self.target = Some(whole);
+        Ok(())
+    }
+}
+
+/// Adds a label, which must be text this program can write again.
+fn push_target(target: &mut RawTarget, field: &[u8], line: usize) -> Result<()> {
+    if std::str::from_utf8(field).is_err() {
+        return Err(target.error(line, "is not UTF-8 text; convert the file to UTF-8"));
+    }
+    target.push(&text(field), line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader::Target;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: impl AsRef<[u8]>, target: TargetColumn) -> Result<Dataset> {
+        read(Source::of_bytes("t.csv", text.as_ref(), true), &target, None)
+    }
+
+    fn values(text: &str) -> Vec<f32> {
+        parse(text, TargetColumn::None).unwrap().features.values
+    }
+
+    fn message(text: &str, target: TargetColumn) -> String {
+        parse(text, target).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn reads_every_delimiter_with_and_without_header() {
+        let expected = [1.0, -2.5, 3e4, 4.0, 5.0, 6.0];
+        for delimiter in [",", ";", "\t", " ", " , ", "   ", " \t "] {
+            let body = "1|-2.5|3e4\r\n4|5|6\n".replace('|', delimiter);
+            assert_eq!(values(&body), expected, "{delimiter:?}");
+            let headed = format!("{}\n{body}", "a|b c|d".replace(" c", "").replace('|', delimiter));
+            let dataset = parse(&headed, TargetColumn::None).unwrap();
+            assert_eq!((dataset.features.values.as_slice(), dataset.features.columns), (&expected[..], 3));
+            assert_eq!(dataset.features.names, ["a", "b", "d"]);
+        }
+    }
+
+    #[test]
+    fn keeps_the_text_of_the_target() {
+        let text = "5.1,3.5,Iris-setosa\n4.9,3.0,Iris-virginica\n4.7,3.2,Iris-setosa";
+        let dataset = parse(text, TargetColumn::Last).unwrap();
+        assert_eq!(dataset.features.values, [5.1, 3.5, 4.9, 3.0, 4.7, 3.2]);
+        let target = dataset.target.unwrap();
+        assert_eq!(target.iter().collect::<Vec<_>>(), ["Iris-setosa", "Iris-virginica", "Iris-setosa"]);
+        assert!(target.numbers().unwrap_err().to_string().contains("line 1"), "{:?}", target.numbers());
+        let Target::Labels(labels) = target.guess().unwrap() else { panic!("text is classes") };
+        assert_eq!((labels.classes.len(), labels.indices), (2, vec![0, 1, 0]));
+    }
+
+    #[test]
+    fn finds_the_target_by_name_number_and_place() {
+        let text = "\u{feff}a,\"the, target\",b\n1,2,3\n4,5,6\n";
+        for target in [
+            TargetColumn::Name("the, target".into()),
+            TargetColumn::IfNamed("the, target".into()),
+            TargetColumn::Index(1),
+        ] {
+            let dataset = parse(text, target).unwrap();
+            assert_eq!(dataset.features.values, [1.0, 3.0, 4.0, 6.0]);
+            assert_eq!(dataset.features.names, ["a", "b"]);
+            assert_eq!(dataset.target.unwrap().numbers().unwrap(), [2.0, 5.0]);
+        }
+        assert!(parse(text, TargetColumn::IfNamed("z".into())).unwrap().target.is_none());
+        assert_eq!(
+            message(text, TargetColumn::Name("z".into())),
+            "t.csv, line 1: no column is named \"z\"; the columns are a, the, target, b"
+        );
+        assert!(message(text, TargetColumn::Index(3)).contains("no column 3"));
+        assert!(message("a,a,b\n1,2,3\n", TargetColumn::Name("a".into())).contains("two columns"));
+    }
+
+    #[test]
+    fn reads_quotes_that_hold_delimiters_quotes_and_line_ends() {
+        let text = "x,y\n\"1\",\"a \"\"b\"\", c\"\n2,\"line\nbreak\"\n3,plain\n";
+        let target = parse(text, TargetColumn::Last).unwrap().target.unwrap();
+        assert_eq!(target.iter().collect::<Vec<_>>(), ["a \"b\", c", "line\nbreak", "plain"]);
+        let late = format!("{text}4,oops,5\n");
+        assert!(message(&late, TargetColumn::Last).contains("line 6: 3 fields where the first record has 2"));
+        assert!(message("x,y\n1,\"a\n", TargetColumn::Last).contains("line 2: a quote opened here"));
+        let inches = parse("1,5\" pipe\n2,6\" pipe\n", TargetColumn::Last).unwrap();
+        assert_eq!(inches.features.values, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn names_the_line_and_column_of_what_it_refuses() {
+        let none = || TargetColumn::None;
+        for (cell, reason) in [
+            ("", "has a missing value (\"\"); remove or impute"),
+            ("?", "has a missing value (\"?\")"),
+            ("NaN", "has a missing value (\"NaN\")"),
+            ("red", "holds the text \"red\"; encode"),
+            ("inf", "beyond single precision"),
+            ("1e39", "beyond single precision"),
+        ] {
+            let found = message(&format!("size,colour\n1,2\n\n3,{cell}\n"), none());
+            assert!(found.starts_with("t.csv, line 4: column \"colour\" "), "{found}");
+            assert!(found.contains(reason), "{found}");
+        }
+        assert!(message("a;b\n1;2\n1;2,5\n", none()).contains("decimal point"));
+        assert!(message("1,2\n3\n", none()).contains("line 2: 1 fields"), "{}", message("1,2\n3\n", none()));
+        assert!(message("1,2\n3,4,5\n", none()).contains("line 2: 3 fields"));
+        assert!(message("", none()).contains("no data"));
+        assert!(message("\n \n# a\n", none()).contains("no data"));
+        assert!(message("a,b\n", none()).contains("no rows"));
+        assert!(message("a,y\n1,?\n", TargetColumn::Last).contains("line 2: the target \"y\" is \"?\""));
+        assert!(parse(b"a,y\n1,\xff\n", TargetColumn::Last).unwrap_err().to_string().contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_column_of_labels_may_lack_a_header() {
+        let labels = |text| {
+            let target = parse(text, TargetColumn::Last).unwrap().target.unwrap();
+            target.iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(labels("species\ncat\ndog\n"), ["cat", "dog"]);
+        assert_eq!(labels("cat\ndog\ncat\n"), ["cat", "dog", "cat"]);
+    }
+
+    #[test]
+    fn comments_stand_in_front_of_the_data_only() {
+        assert_eq!(values("# made by hand\n#\n1,2\n3,4\n"), [1.0, 2.0, 3.0, 4.0]);
+        let target = parse("1,a\n#2,b\n", TargetColumn::First).unwrap_err();
+        assert!(target.to_string().contains("line 1"), "{target}");
+    }
+
+    #[test]
+    fn rows_longer_than_the_sample_are_read() {
+        let row = vec!["1234567"; 200_000].join(";");
+        let dataset = parse(format!("{row}\n{row}\n"), TargetColumn::None).unwrap();
+        assert_eq!((dataset.features.columns, dataset.features.len()), (200_000, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes, TargetColumn::Last);
+        }
+
+        #[test]
+        fn never_panics_near_the_format(text in "[01.,;\"\n\t #ea-]{0,80}", column in 0_usize..3) {
+            for target in [TargetColumn::None, TargetColumn::First, TargetColumn::Index(column)] {
+                if let Ok(dataset) = parse(&text, target) {
+                    let Table { values, columns, .. } = &dataset.features;
+                    prop_assert!(values.iter().all(|value| value.is_finite()));
+                    let rows = dataset.target.as_ref().map_or(values.len() / columns.max(&1), RawTarget::len);
+                    prop_assert_eq!(rows * columns, values.len());
+                }
+            }
+        }
+
+        #[test]
+        fn reads_back_what_was_written(
+            rows in prop::collection::vec(prop::array::uniform3(-1e30_f32..1e30), 1..20), header: bool
+        ) {
+            let mut text = if header { "a,b,c\n".to_owned() } else { String::new() };
+            for [a, b, c] in &rows {
+                text += &format!("{a},{b:e},\"{c}\"\n");
+            }
+            prop_assert_eq!(values(&text), rows.concat());
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! LIBSVM text: `label index:value index:value …`, one row a line, `#` before a comment.
+
+use super::reader::{cell_reason, parse_f32, Dataset, RawTarget, ReadOptions, Source, Table, TargetColumn};
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// A dense table may be this many times as large as the file it comes from, both in bytes.
+const MAX_EXPANSION: usize = 32;
+/// A dense table of at most this many values is always made.
+const ALWAYS_DENSE: usize = 1 << 18;
+
+/// Reads LIBSVM text into a dense table.
+pub(super) fn read(mut source: Source, options: &ReadOptions) -> Result<Dataset> {
+    let target = target(&options.target, &source.path)?;
+    let mut entries = Entries { target, cells: Vec::new(), ends: Vec::new(), bytes: 0 };
+    let (mut line, mut number) = (Vec::new(), 0);
+    while source.read_line(&mut line)? {
+        number += 1;
+        entries.bytes += line.len() + 1;
+        entries.push(&line, number).map_err(|fault| fault.at(&source, number))?;
+        line.clear();
+    }
+    if entries.ends.is_empty() {
+        return Err(source.parse_error(1, "the file holds no rows"));
+    }
+    entries.into_dataset(&source, options)
+}
+
+/// The label of each line is the only target there is.
+fn target(wanted: &TargetColumn, path: &Path) -> Result<Option<RawTarget>> {
+    let reason = match wanted {
+        TargetColumn::None => return Ok(None),
+        TargetColumn::First | TargetColumn::Last => return Ok(Some(RawTarget::new("label", path))),
+        TargetColumn::Name(name) | TargetColumn::IfNamed(name) if name == "label" => {
+            return Ok(Some(RawTarget::new("label", path)))
+        }
+        TargetColumn::IfNamed(_) => return Ok(None),
+        TargetColumn::Name(name) => format!("no column {name:?}"),
+        TargetColumn::Index(index) => format!("no target in column {index}"),
+    };
+    let reason =
+        format!("{reason}: the target of a LIBSVM file is the label each line begins with, named \"label\"");
+    Err(Error::Parse { path: path.to_path_buf(), line: 1, reason })
+}
+
+/// What is wrong with a line.
+enum Fault {
+    Reason(String),
+    Error(Error),
+}
+
+impl Fault {
+    fn at(self, source: &Source, line: usize) -> Error {
+        match self {
+            Self::Reason(reason) => source.parse_error(line, reason),
+            Self::Error(error) => error,
+        }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+/// The rows as they stand in the file.
+struct Entries {
+    target: Option<RawTarget>,
+    cells: Vec<(u32, f32)>,
+    /// End of each row in `cells`.
+    ends: Vec<usize>,
+    /// Bytes read so far.
+    bytes: usize,
+}
+
+impl Entries {
+    /// Adds one line, unless it is blank.
+    fn push(&mut self, line: &[u8], number: usize) -> Result<(), Fault> {
+        let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+        let mut tokens = line.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).peekable();
+        let Some(&first) = tokens.peek() else { return Ok(()) };
+        let label = (!first.contains(&b':')).then_some(first);
+        if label.is_some() {
+            tokens.next();
+        }
+        if let Some(target) = &mut self.target {
+            push_label(target, label, number)?;
+        }
+        let start = self.cells.len();
+        for token in tokens.filter(|token| !token.starts_with(b"qid:")) {
+            let cell = cell(token)?;
+            match self.cells[start..].last() {
+                Some(&(previous, _)) if previous >= cell.0 => {
+                    return Err(Fault::Reason(format!(
+                        "index {} follows {previous}; sort the indices of each line and remove repeats",
+                        cell.0
+                    )))
+                }
+                _ => self.cells.push(cell),
+            }
+        }
+        self.ends.push(self.cells.len());
+        Ok(())
+    }
+
+    fn into_dataset(self, source: &Source, options: &ReadOptions) -> Result<Dataset> {
+        let (least, most) = self.extremes();
+        let first_index = options.first_index.unwrap_or(usize::from(least > 0));
+        if (least as usize) < first_index {
+            let reason = format!("index {least} occurs, where columns are counted from {first_index}");
+            return Err(source.parse_error(1, reason));
+        }
+        let found = if self.cells.is_empty() { 0 } else { most as usize + 1 - first_index };
+        let columns = match options.columns {
+            Some(expected) if found > expected => return Err(Error::Columns { expected, found }),
+            Some(expected) => expected,
+            None => found,
+        };
+        let values = self.dense(first_index, columns).map_err(|reason| source.parse_error(1, reason))?;
+        let features = Table { values, columns, names: Vec::new(), first_index };
+        Ok(Dataset { features, target: self.target })
+    }
+
+    /// The least and the largest index.
+    fn extremes(&self) -> (u32, u32) {
+        let indices = self.cells.iter().map(|cell| cell.0);
+        (indices.clone().min().unwrap_or(u32::MAX), indices.max().unwrap_or(0))
+    }
+
+    /// The rows with their zeros, unless those would dwarf the file.
+    fn dense(&self, first_index: usize, columns: usize) -> Result<Vec<f32>, String> {
+        let rows = self.ends.len();
+        let most = ALWAYS_DENSE.max(self.bytes.saturating_mul(MAX_EXPANSION) / size_of::<f32>());
+        let size = rows.checked_mul(columns).filter(|&size| size <= most).ok_or_else(|| {
+            format!("{rows} rows of {columns} columns are too sparse to be made dense; hash or select columns first")
+        })?;
+        let mut values = vec![0.0; size];
+        let mut start = 0;
+        for (row, &end) in values.chunks_exact_mut(columns.max(1)).zip(&self.ends) {
+            for &(index, value) in &self.cells[start..end] {
+                row[index as usize - first_index] = value;
+            }
+            start = end;
+        }
+        Ok(values)
+    }
+}
+
+fn push_label(target: &mut RawTarget, label: Option<&[u8]>, line: usize) -> Result<(), Fault> {
+    let label =
+        label.ok_or_else(|| "the line has no label; each begins with one, then index:value".to_owned())?;
+    let label = std::str::from_utf8(label).map_err(|_| "the label is not UTF-8 text".to_owned())?;
+    target.push(label, line).map_err(Fault::Error)
+}
+
+/// One `index:value`.
+fn cell(token: &[u8]) -> Result<(u32, f32), String> {
+    let shown = || String::from_utf8_lossy(token).chars().take(40).collect::<String>();
+    let parts =
+        token.iter().position(|&byte| byte == b':').map(|colon| (&token[..colon], &token[colon + 1..]));
+    let (index, value) = parts.ok_or_else(|| format!("{:?} is not index:value", shown()))?;
+    let index = std::str::from_utf8(index).ok().and_then(|index| index.parse::<u32>().ok());
+    let index = index.ok_or_else(|| format!("{:?} has no whole number before the colon", shown()))?;
+    match parse_f32(value) {
+        Some(value) if value.is_finite() => Ok((index, value)),
+        _ => Err(cell_reason(&index.to_string(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Dataset> {
+        read(Source::of_bytes("t.svm", text.as_ref(), true), options)
+    }
+
+    fn labelled() -> ReadOptions {
+        ReadOptions { target: TargetColumn::Last, ..ReadOptions::default() }
+    }
+
+    fn message(text: &str, options: &ReadOptions) -> String {
+        parse(text, options).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn fills_in_zeros() {
+        let dataset = parse("+1 1:0.5 3:-2 # note\n\n-1 qid:4 2:1e1\n-1\n", &labelled()).unwrap();
+        assert_eq!(dataset.features.values, [0.5, 0.0, -2.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!((dataset.features.columns, dataset.features.first_index), (3, 1));
+        assert_eq!(dataset.features.name(0), "x1");
+        assert_eq!(dataset.target.unwrap().labels().classes, ["-1", "+1"]);
+    }
+
+    #[test]
+    fn counts_columns_from_zero_where_the_file_does() {
+        let dataset = parse("1 0:1 2:3\n", &labelled()).unwrap();
+        assert_eq!(
+            (dataset.features.values.as_slice(), dataset.features.first_index),
+            (&[1.0, 0.0, 3.0][..], 0)
+        );
+        let forced = ReadOptions { first_index: Some(0), ..labelled() };
+        assert_eq!(parse("1 1:5\n", &forced).unwrap().features.values, [0.0, 5.0]);
+        let forced = ReadOptions { first_index: Some(1), ..labelled() };
+        assert!(message("1 0:5\n", &forced).contains("index 0 occurs"));
+    }
+
+    #[test]
+    fn takes_the_number_of_columns_as_given() {
+        let wide = ReadOptions { columns: Some(4), ..ReadOptions::default() };
+        let dataset = parse("1 2:7\n3:1\n", &wide).unwrap();
+        assert_eq!(dataset.features.values, [0.0, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+        assert!(dataset.target.is_none());
+        assert!(matches!(parse("1 5:1\n", &wide), Err(Error::Columns { expected: 4, found: 5 })));
+    }
+
+    #[test]
+    fn names_the_line_of_what_it_refuses() {
+        for (line, reason) in [
+            ("1:2", "has no label"),
+            ("1 2", "\"2\" is not index:value"),
+            ("1 a:2", "no whole number"),
+            ("1 -1:2", "no whole number"),
+            ("1 3:2 3:1", "index 3 follows 3"),
+            ("1 3:nan", "column \"3\" has a missing value"),
+            ("1 3:", "column \"3\" has a missing value"),
+            ("1 3:1e40", "beyond single precision"),
+            ("nan 1:1", "the target \"label\" is \"nan\""),
+        ] {
+            let found = message(&format!("0 1:1\n{line}\n"), &labelled());
+            assert!(found.starts_with("t.svm, line 2: ") && found.contains(reason), "{found}");
+        }
+        assert!(message("# nothing\n", &labelled()).contains("no rows"));
+        assert!(message("1 1:1\n", &ReadOptions { target: TargetColumn::Index(2), ..labelled() })
+            .contains("label"));
+    }
+
+    #[test]
+    fn refuses_to_make_a_huge_table_of_a_small_file() {
+        assert!(message("1 4294967295:1\n", &labelled()).contains("too sparse"));
+        let wide = ReadOptions { columns: Some(usize::MAX), ..labelled() };
+        assert!(message("1 1:1\n2 1:1\n", &wide).contains("too sparse"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes, &labelled());
+        }
+
+        #[test]
+        fn never_panics_near_the_format(text in "([0-9]{1,3} )?([0-9]{1,2}:[0-9.]{0,3}[ \n#:]){0,20}") {
+            for options in [labelled(), ReadOptions::default()] {
+                if let Ok(dataset) = parse(&text, &options) {
+                    prop_assert_eq!(dataset.features.len() * dataset.features.columns, dataset.features.values.len());
+                }
+            }
+        }
+    }
+}

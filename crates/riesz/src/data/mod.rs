@@ -1,0 +1,10 @@
+//! Rows of numbers: views on memory the caller owns, and readers of data files.
+
+mod csv;
+mod idx;
+mod libsvm;
+mod npy;
+pub mod reader;
+mod rows;
+
+pub use rows::{tiles, Matrix, Rows, TILE};

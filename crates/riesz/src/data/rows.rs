@@ -1,0 +1,135 @@
+//! Row-major views, converted to single precision tile by tile.
+
+use crate::error::{Error, Result};
+use std::ops::Range;
+
+/// Rows of a logical tile. Sums over rows are formed tile by tile and added in tile order, so neither
+/// the thread count nor the chunking changes a digit.
+pub const TILE: usize = 1_024;
+
+/// A dense row-major matrix in memory the caller owns.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, T> {
+    values: &'a [T],
+    columns: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// A view of `values` as rows of `columns` numbers.
+    pub fn new(values: &'a [T], columns: usize) -> Result<Self> {
+        if columns == 0 {
+            return Err(Error::Empty { what: "X", needed: "one column" });
+        }
+        if values.len() % columns != 0 {
+            return Err(Error::Columns { expected: columns, found: values.len() % columns });
+        }
+        Ok(Self { values, columns })
+    }
+}
+
+/// The rows a model is fitted to or evaluated at.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    /// Single precision, used in place.
+    Single(Matrix<'a, f32>),
+    /// Double precision, rounded one tile at a time.
+    Double(Matrix<'a, f64>),
+}
+
+impl<'a> Rows<'a> {
+    /// A view of single-precision values.
+    pub fn single(values: &'a [f32], columns: usize) -> Result<Self> {
+        Ok(Self::Single(Matrix::new(values, columns)?))
+    }
+
+    /// A view of double-precision values.
+    pub fn double(values: &'a [f64], columns: usize) -> Result<Self> {
+        Ok(Self::Double(Matrix::new(values, columns)?))
+    }
+
+    /// Number of columns d.
+    pub fn columns(&self) -> usize {
+        match self {
+            Self::Single(m) => m.columns,
+            Self::Double(m) => m.columns,
+        }
+    }
+
+    /// Number of rows n.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Single(m) => m.values.len() / m.columns,
+            Self::Double(m) => m.values.len() / m.columns,
+        }
+    }
+
+    /// Whether there is no row at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows `range` alone.
+    pub fn slice(&self, range: Range<usize>) -> Rows<'a> {
+        match *self {
+            Self::Single(Matrix { values, columns }) => {
+                Self::Single(Matrix { values: &values[range.start * columns..range.end * columns], columns })
+            }
+            Self::Double(Matrix { values, columns }) => {
+                Self::Double(Matrix { values: &values[range.start * columns..range.end * columns], columns })
+            }
+        }
+    }
+
+    /// The rows `range` in single precision: borrowed where they already are, else rounded into `buffer`.
+    pub fn tile<'b>(&self, range: Range<usize>, buffer: &'b mut Vec<f32>) -> &'b [f32]
+    where
+        'a: 'b,
+    {
+        match self.slice(range) {
+            Self::Single(m) => m.values,
+            Self::Double(m) => {
+                buffer.clear();
+                buffer.extend(m.values.iter().map(|&v| v as f32));
+                buffer
+            }
+        }
+    }
+
+    /// One value, in double precision.
+    pub fn value(&self, row: usize, column: usize) -> f64 {
+        match self {
+            Self::Single(m) => f64::from(m.values[row * m.columns + column]),
+            Self::Double(m) => m.values[row * m.columns + column],
+        }
+    }
+
+    /// Copies the rows at `indices` into a single-precision row-major buffer.
+    pub fn gather(&self, indices: &[u32]) -> Vec<f32> {
+        let mut out = Vec::with_capacity(indices.len() * self.columns());
+        for &i in indices {
+            match self.slice(i as usize..i as usize + 1) {
+                Self::Single(m) => out.extend_from_slice(m.values),
+                Self::Double(m) => out.extend(m.values.iter().map(|&v| v as f32)),
+            }
+        }
+        out
+    }
+
+    /// Refuses NaN, infinities and values beyond single precision by name.
+    pub fn check_finite(&self, what: &'static str) -> Result<()> {
+        let columns = self.columns();
+        let offence = match self {
+            Self::Single(m) => m.values.iter().position(|v| !v.is_finite()).map(|i| (i, f64::from(m.values[i]))),
+            Self::Double(m) => m.values.iter().position(|&v| !(v as f32).is_finite()).map(|i| (i, m.values[i])),
+        };
+        match offence {
+            None => Ok(()),
+            Some((i, value)) => Err(Error::NotFinite { what, value, row: i / columns, column: i % columns }),
+        }
+    }
+}
+
+/// The logical tiles of `n` rows, in order.
+pub fn tiles(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
+    (0..n.div_ceil(TILE)).map(move |t| t * TILE..((t + 1) * TILE).min(n))
+}

@@ -1,0 +1,166 @@
+//! What can go wrong, with the data needed to say what to do next.
+
+use std::path::PathBuf;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error carries data; its message says what was found, what was expected and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting outside its domain.
+    #[error("{name} = {value} is outside {range}")]
+    OutOfRange {
+        /// The name the user typed.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// The admissible set, in words or as an interval.
+        range: &'static str,
+    },
+    /// A name that is not one of the known ones.
+    #[error("{name} = {value:?} is unknown; expected one of {expected}")]
+    Unknown {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// The admissible names.
+        expected: &'static str,
+    },
+    /// Two settings that exclude each other.
+    #[error("{0}")]
+    Conflict(String),
+    /// A matrix with the wrong number of columns.
+    #[error("expected {expected} columns, found {found}")]
+    Columns {
+        /// Columns of the data the model was fitted on.
+        expected: usize,
+        /// Columns of the data at hand.
+        found: usize,
+    },
+    /// Two arrays that should have the same number of rows.
+    #[error("{what} has {found} rows, expected {expected}")]
+    RowCount {
+        /// The array at fault.
+        what: &'static str,
+        /// Rows it should have.
+        expected: usize,
+        /// Rows it has.
+        found: usize,
+    },
+    /// No rows or no columns.
+    #[error("{what} is empty; at least {needed} needed")]
+    Empty {
+        /// The array at fault.
+        what: &'static str,
+        /// What would be enough, in words.
+        needed: &'static str,
+    },
+    /// NaN or infinity in the input.
+    #[error("{what} contains {value} at row {row}, column {column}; remove or impute such rows first")]
+    NotFinite {
+        /// The array at fault.
+        what: &'static str,
+        /// `NaN`, `inf` or `-inf`.
+        value: f64,
+        /// Row of the first offence.
+        row: usize,
+        /// Column of the first offence.
+        column: usize,
+    },
+    /// A target outside the domain of the loss.
+    #[error("target {value} at row {row} is not admissible for the {loss} loss: {expected}")]
+    Target {
+        /// Name of the loss.
+        loss: &'static str,
+        /// The offending value.
+        value: f64,
+        /// Its row.
+        row: usize,
+        /// The domain in words.
+        expected: &'static str,
+    },
+    /// A classifier needs two classes.
+    #[error("only one class in the data ({0}); a classifier needs at least two")]
+    OneClass(String),
+    /// The iterate left the finite numbers.
+    #[error("the fit diverged at step {step} (objective {objective}); lower {lower}")]
+    Diverged {
+        /// Step or block at which it happened.
+        step: usize,
+        /// Last objective seen.
+        objective: f64,
+        /// Settings to lower.
+        lower: &'static str,
+    },
+    /// A matrix that should be positive definite was not.
+    #[error("the {size}×{size} system of block {block} is not positive definite; raise {raise}")]
+    NotPositiveDefinite {
+        /// Block at which it happened.
+        block: usize,
+        /// Size of the system.
+        size: usize,
+        /// Setting to raise.
+        raise: &'static str,
+    },
+    /// An iterative method stopped before its tolerance.
+    #[error("{method} stopped after {iterations} iterations at relative residual {residual:.2e}; wanted {wanted:.0e}")]
+    NotConverged {
+        /// The method.
+        method: &'static str,
+        /// Iterations spent.
+        iterations: usize,
+        /// Residual reached.
+        residual: f64,
+        /// Residual wanted.
+        wanted: f64,
+    },
+    /// The user asked to stop.
+    #[error("cancelled after {blocks} blocks")]
+    Cancelled {
+        /// Blocks finished by then.
+        blocks: usize,
+    },
+    /// A file that is not what it should be.
+    #[error("not a valid riesz file: {0}")]
+    Format(String),
+    /// A checkpoint that belongs to another fit.
+    #[error("the checkpoint does not belong to this fit: {0}; delete it or fit with the settings and data that wrote it")]
+    Checkpoint(String),
+    /// A data file that could not be read.
+    #[error("{path}, line {line}: {reason}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from one.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// Checks that a setting is finite and strictly positive.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(Error::OutOfRange { name, value, range: "(0, inf)" })
+}
+
+/// Checks that a setting is finite and not negative.
+pub(crate) fn non_negative(name: &'static str, value: f64) -> Result<f64> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(value);
+    }
+    Err(Error::OutOfRange { name, value, range: "[0, inf)" })
+}

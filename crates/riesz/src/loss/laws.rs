@@ -1,0 +1,240 @@
+//! The laws every loss obeys, each loss listed once at the end.
+
+use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+type Outcome = std::result::Result<(), TestCaseError>;
+
+/// What the targets of a loss are.
+#[derive(Clone, Copy)]
+enum Targets {
+    Real,
+    Sign,
+    Index,
+}
+
+/// Two points, a direction, a target and a fraction.
+#[derive(Debug)]
+struct Sample {
+    u: Vec<f32>,
+    v: Vec<f32>,
+    direction: Vec<f32>,
+    y: Vec<f32>,
+    fraction: f32,
+}
+
+fn sample(loss: &dyn Loss, targets: Targets) -> impl Strategy<Value = Sample> {
+    let row = || vec(-6.0f32..6.0, loss.outputs());
+    let signs = prop::sample::select(vec![-1.0f32, 1.0]);
+    let target = match targets {
+        Targets::Real => row().boxed(),
+        Targets::Sign => vec(signs, 1).boxed(),
+        Targets::Index => vec((0..loss.outputs()).prop_map(|c| c as f32), 1).boxed(),
+    };
+    (row(), row(), row(), target, 0.0f32..=1.0).prop_map(|(u, v, direction, y, fraction)| Sample {
+        u,
+        v,
+        direction,
+        y,
+        fraction,
+    })
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+}
+
+fn between(u: &[f32], v: &[f32], fraction: f32) -> Vec<f32> {
+    u.iter().zip(v).map(|(u, v)| u + fraction * (v - u)).collect()
+}
+
+fn derivative<L: Loss>(loss: &L, u: &[f32], y: &[f32]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; u.len()];
+    loss.derivative(u, y, &mut out);
+    out
+}
+
+/// ℓ(v) − ℓ(u) − ⟨∇ℓ(u), v − u⟩ and ½‖v − u‖².
+fn bregman<L: Loss>(loss: &L, u: &[f32], v: &[f32], y: &[f32]) -> (f64, f64) {
+    let step: Vec<f32> = u.iter().zip(v).map(|(u, v)| v - u).collect();
+    let linear = dot(&derivative(loss, u, y), &step);
+    (loss.value(v, y) - loss.value(u, y) - linear, 0.5 * dot(&step, &step))
+}
+
+/// ℓ(u) + ℓ*(a) − ⟨a, u⟩ and the rounding it is subject to.
+fn gap<L: Conjugate>(loss: &L, u: &[f32], a: &[f32], y: &[f32]) -> (f64, f64) {
+    let (value, conjugate) = (loss.value(u, y), loss.conjugate(a, y));
+    let terms = a.iter().zip(u).map(|(&a, &u)| f64::from(a * u).abs()).sum::<f64>();
+    (value + conjugate - dot(a, u), 2e-5 * (1.0 + value.abs() + conjugate.abs() + terms))
+}
+
+/// By convexity a central difference quotient lies between the derivatives at its two ends.
+fn derivative_matches_differences<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+    let step = 1.0 / 256.0;
+    for c in 0..s.u.len() {
+        let (mut ahead, mut behind) = (s.u.clone(), s.u.clone());
+        (ahead[c], behind[c]) = (s.u[c] + step, s.u[c] - step);
+        let rise = loss.value(&ahead, &s.y) - loss.value(&behind, &s.y);
+        let quotient = rise / (f64::from(ahead[c]) - f64::from(behind[c]));
+        let [low, here, high] = [&behind, &s.u, &ahead].map(|u| f64::from(derivative(loss, u, &s.y)[c]));
+        prop_assert!(low - 1e-4 <= quotient && quotient <= high + 1e-4, "{low} {quotient} {high}");
+        prop_assert!(low - 1e-6 <= here && here <= high + 1e-6, "{low} {here} {high}");
+    }
+    Ok(())
+}
+
+/// ℓ(u) + ℓ*(a) ≥ ⟨a, u⟩ for any a, in the domain or not.
+fn fenchel_young_inequality<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+    let inside = derivative(loss, &s.v, &s.y);
+    for a in [&inside, &s.direction] {
+        let (gap, rounding) = gap(loss, &s.u, a, &s.y);
+        prop_assert!(gap == f64::INFINITY || gap >= -rounding, "{gap}");
+    }
+    Ok(())
+}
+
+/// ℓ(u) + ℓ*(∇ℓ(u)) = ⟨∇ℓ(u), u⟩.
+fn fenchel_young_equality<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+    let (gap, rounding) = gap(loss, &s.u, &derivative(loss, &s.u, &s.y), &s.y);
+    prop_assert!(gap.is_finite() && gap.abs() <= rounding, "{gap}");
+    Ok(())
+}
+
+/// u = ∇ℓ*(a) attains sup ⟨a, u⟩ − ℓ(u). The domain is convex: a lies between two derivatives.
+fn conjugate_derivative_attains_supremum<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+    let [first, last] = [&s.u, &s.v].map(|u| derivative(loss, u, &s.y));
+    let a = between(&first, &last, s.fraction);
+    let mut u = vec![f32::NAN; a.len()];
+    loss.conjugate_derivative(&a, &s.y, &mut u);
+    let (gap, rounding) = gap(loss, &u, &a, &s.y);
+    prop_assert!(gap.is_finite() && gap.abs() <= rounding, "a = {a:?}, u = {u:?}, gap {gap}");
+    Ok(())
+}
+
+/// ℓ((1 − t)u + tv) ≤ (1 − t)ℓ(u) + tℓ(v), and ℓ lies above its tangents.
+fn convex_along_segments<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+    let [start, end] = [&s.u, &s.v].map(|u| loss.value(u, &s.y));
+    let middle = loss.value(&between(&s.u, &s.v, s.fraction), &s.y);
+    let chord = start + f64::from(s.fraction) * (end - start);
+    prop_assert!(middle <= chord + 1e-5 * (1.0 + start + end), "{middle} above {chord}");
+    let (above_tangent, _) = bregman(loss, &s.u, &s.v, &s.y);
+    prop_assert!(above_tangent >= -1e-5 * (1.0 + start + end), "{above_tangent}");
+    Ok(())
+}
+
+/// The default batch methods call the row methods: an override must agree with them.
+fn batches_match_rows<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+    let (u, y) = ([&s.u[..], &s.v, &s.direction].concat(), [&s.y[..]; 3].concat());
+    let weights = [s.fraction, 0.0, 2.5];
+    let (mut residuals, mut curvatures) = (vec![f32::NAN; u.len()], [f32::NAN; 3]);
+    loss.residuals(&u, &y, &weights, &mut residuals);
+    loss.curvatures(&u, &y, &weights, &mut curvatures);
+    let mut total = 0.0;
+    for (i, u) in [&s.u, &s.v, &s.direction].into_iter().enumerate() {
+        for (r, d) in residuals[i * u.len()..].iter().zip(derivative(loss, u, &s.y)) {
+            prop_assert!((r + weights[i] * d).abs() <= 1e-6 * (1.0 + d.abs()));
+        }
+        prop_assert!((curvatures[i] - weights[i] * loss.local_curvature(u, &s.y)).abs() <= 1e-6);
+        total += f64::from(weights[i]) * loss.value(u, &s.y);
+    }
+    prop_assert!((loss.total(&u, &y, &weights) - total).abs() <= 1e-9 * (1.0 + total));
+    Ok(())
+}
+
+/// At outputs ±80, and beyond the exponentials that f32 holds, nothing overflows, and value, derivative and
+/// conjugate still agree.
+fn finite_far_out<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+    for size in [80f32, 800.0] {
+        let u: Vec<f32> = s.u.iter().map(|u| size.copysign(*u)).collect();
+        let slope = derivative(loss, &u, &s.y);
+        prop_assert!(loss.value(&u, &s.y).is_finite());
+        prop_assert!(slope.iter().all(|d| d.is_finite()));
+        prop_assert!((0.0..=loss.curvature().unwrap_or(0.0)).contains(&loss.local_curvature(&u, &s.y)));
+        let (gap, rounding) = gap(loss, &u, &slope, &s.y);
+        prop_assert!(gap.is_finite() && gap.abs() <= rounding, "{gap}");
+    }
+    Ok(())
+}
+
+/// ℓ(v) ≤ ℓ(u) + ⟨∇ℓ(u), v − u⟩ + ½ h ‖v − u‖².
+fn curvature_majorises<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+    let bound = f64::from(loss.curvature().expect("a smooth loss"));
+    let (above_tangent, half_square) = bregman(loss, &s.u, &s.v, &s.y);
+    prop_assert!(above_tangent <= bound * half_square + 1e-5 * (1.0 + half_square), "{above_tangent}");
+    Ok(())
+}
+
+/// Second differences along a direction of unit length are averages of second derivatives over a short
+/// segment, hence at most the local curvature there, which in turn is at most the global one.
+fn local_curvature_bounds_second_differences<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+    let norm = dot(&s.direction, &s.direction).sqrt().max(1e-3);
+    let scale = (1.0 / 128.0 / norm) as f32;
+    let [behind, ahead] = [-scale, scale]
+        .map(|t| -> Vec<f32> { s.u.iter().zip(&s.direction).map(|(u, d)| u + t * d).collect() });
+    let step: Vec<f32> = ahead.iter().zip(&behind).map(|(a, b)| a - b).collect();
+    let [low, high] = [&behind, &ahead].map(|u| dot(&derivative(loss, u, &s.y), &step));
+    let second = (high - low) / dot(&step, &step);
+    let bounds = [&behind, &s.u, &ahead].map(|u| loss.local_curvature(u, &s.y));
+    let bound = bounds.into_iter().fold(0.0, f32::max);
+    prop_assert!(second <= f64::from(bound) + 1e-3, "{second} above {bound}");
+    prop_assert!(bound <= loss.curvature().expect("a smooth loss") + 1e-6);
+    Ok(())
+}
+
+macro_rules! obeys {
+    ($loss:expr, $targets:ident: $($law:ident)*) => {$(
+        proptest! {
+            #[test]
+            fn $law(s in sample(&$loss, Targets::$targets)) {
+                super::$law(&$loss, &s)?;
+            }
+        }
+    )*};
+}
+
+macro_rules! obeys_curvature {
+    (smooth $loss:expr, $targets:ident) => {
+        obeys!($loss, $targets: curvature_majorises local_curvature_bounds_second_differences);
+    };
+    (kinked $loss:expr, $targets:ident) => {
+        #[test]
+        fn has_no_curvature_but_a_smoothing() {
+            assert_eq!($loss.curvature(), None);
+            assert!($loss.smoothed(0.1).is_some_and(|smoothed| smoothed.curvature().is_some()));
+        }
+    };
+}
+
+macro_rules! laws {
+    ($($name:ident: $kind:ident, $targets:ident, $loss:expr;)*) => {$(
+        mod $name {
+            use super::*;
+            obeys!($loss, $targets:
+                derivative_matches_differences
+                fenchel_young_inequality
+                fenchel_young_equality
+                conjugate_derivative_attains_supremum
+                convex_along_segments
+                batches_match_rows
+                finite_far_out
+            );
+            obeys_curvature!($kind $loss, $targets);
+        }
+    )*};
+}
+
+laws! {
+    square: smooth, Real, Square { outputs: 3 };
+    logistic: smooth, Sign, Logistic;
+    softmax_of_two: smooth, Index, Softmax { classes: 2 };
+    softmax_of_four: smooth, Index, Softmax { classes: 4 };
+    hinge: kinked, Sign, Hinge;
+    smoothed_hinge: smooth, Sign, SmoothedHinge { width: 0.5 };
+    squared_hinge: smooth, Sign, SquaredHinge;
+    logistic_versus_rest: smooth, Index, OneVersusRest { loss: Logistic, classes: 3 };
+    hinge_versus_rest: kinked, Index, OneVersusRest { loss: Hinge, classes: 3 };
+    smoothed_hinge_versus_rest: smooth, Index, OneVersusRest { loss: SmoothedHinge { width: 2.0 }, classes: 3 };
+    squared_hinge_versus_rest: smooth, Index, OneVersusRest { loss: SquaredHinge, classes: 3 };
+}

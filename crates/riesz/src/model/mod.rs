@@ -1,0 +1,5 @@
+//! A fitted model on disk.
+
+mod container;
+
+pub use container::{Container, Tensor, Values, CHECKPOINT, FORMAT_VERSION, MODEL};

@@ -1,0 +1,71 @@
+//! Randomness by address.
+//!
+//! No generator object survives a call. A random number is a pure function of its address
+//! (seed, [`Stream`], block, index, lane): a feature is never stored, only regenerated, and two uses
+//! never collide because every purpose has a stream of its own.
+
+mod distribution;
+mod philox;
+
+pub use distribution::{cauchy_pair, chi, normal_pair, uniform, uniform_open, Permutation};
+pub use philox::philox4x32;
+
+use serde::{Deserialize, Serialize};
+
+/// The 64-bit seed of a fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seed(pub u64);
+
+/// Position of a feature block in an expansion: block `b` is the `b`-th functional gradient step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlockIndex(pub u64);
+
+/// The purpose of a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Stream {
+    /// Frequencies of dense random features.
+    Frequency = 1,
+    /// Phases of random features.
+    Phase = 2,
+    /// Signs of structured orthogonal features.
+    Sign = 3,
+    /// Row norms of structured orthogonal features.
+    Norm = 4,
+    /// Order in which rows are visited.
+    Shuffle = 5,
+    /// Rows held out for early stopping.
+    HoldOut = 6,
+    /// Rows of a subsampled Gram matrix.
+    Subsample = 7,
+    /// Rows on which bandwidths are raced.
+    Race = 8,
+    /// Synthetic data.
+    Synthetic = 9,
+}
+
+/// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    seed: Seed,
+    stream: Stream,
+    block: BlockIndex,
+    index: u32,
+}
+
+impl Address {
+    /// The address (seed, stream, block, index); the lane is given to [`Address::words`].
+    pub fn new(seed: Seed, stream: Stream, block: BlockIndex, index: u32) -> Self {
+        Self { seed, stream, block, index }
+    }
+
+    /// The four words at `lane`.
+    ///
+    /// Counter = (lane, index, block low, block high (16 bits) | stream (16 bits)); key = seed.
+    #[inline]
+    pub fn words(&self, lane: u32) -> [u32; 4] {
+        let high = ((self.block.0 >> 32) as u32 & 0xffff) | ((self.stream as u32) << 16);
+        let key = [self.seed.0 as u32, (self.seed.0 >> 32) as u32];
+        philox4x32([lane, self.index, self.block.0 as u32, high], key)
+    }
+}

@@ -1,0 +1,47 @@
+//! Step sizes γ_t.
+
+use crate::error::{non_negative, positive, Result};
+use serde::{Deserialize, Serialize};
+
+/// The law of the step size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// γ_t = θ/(t + t₀), t = 1, 2, …
+    ///
+    /// Theorem 11 asks for θν in (1, 2) or a positive integer; t₀ ≥ θν keeps every shrink factor 1 − γν positive.
+    Inverse {
+        /// θ.
+        theta: f64,
+        /// t₀; 0 is the published form.
+        delay: f64,
+    },
+    /// γ_t = γ.
+    Constant {
+        /// γ.
+        step: f64,
+    },
+}
+
+impl Schedule {
+    /// γ_t for t = 1, 2, …
+    pub fn at(&self, t: u64) -> f64 {
+        match *self {
+            Self::Inverse { theta, delay } => theta / (t as f64 + delay),
+            Self::Constant { step } => step,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match *self {
+            Self::Inverse { theta, delay } => {
+                positive("theta", theta)?;
+                non_negative("delay", delay)?;
+            }
+            Self::Constant { step } => {
+                positive("step", step)?;
+            }
+        }
+        Ok(())
+    }
+}
