@@ -1,7 +1,76 @@
-//! wip
+//! Kernel machines by stochastic optimisation in function space.
+//!
+//! Everything here minimises one functional over an element f of a function space:
+//!
+//! ```text
+//! min over f of  E_s[ J((T f)(s)) ] + ν G(f)
+//! ```
+//!
+//! So there are four kinds of part, and one way to put them together.
+//!
+//! | part | the question it answers | module |
+//! | --- | --- | --- |
+//! | space | what is f, and how does a gradient step change it? | [`space`] |
+//! | operator T | how is f observed? | [`operator`] |
+//! | loss J | how wrong is the value? | [`loss`] |
+//! | solver | how do we move? | [`solver`] |
+//!
+//! One step of functional gradient descent, the same for every space, operator and loss:
+//!
+//! ```text
+//! v = T f,   r = −γ J'(v, y),   f ← (1 − γν) f + Σ_s r_s T*δ_s
+//! ```
+//!
+//! # Fitting
+//!
+//! [`functions`] puts the parts together. Every setting has a default; the seed is the one thing to be given.
+//!
+//! ```
+//! use riesz::data::Rows;
+//! use riesz::driver::quietly;
+//! use riesz::functions::{KernelMachine, Options, Task, Training};
+//! use riesz::random::Seed;
+//!
+//! fn main() -> riesz::Result<()> {
+//!     // A grid on the square [−1, 1]²; class 1 lies inside the circle of radius 0.7.
+//!     let x: Vec<f32> = (0..41 * 41).flat_map(|i| [i % 41, i / 41]).map(|k| k as f32 / 20.0 - 1.0).collect();
+//!     let y: Vec<f32> = x.chunks(2).map(|p| f32::from(p[0].hypot(p[1]) < 0.7)).collect();
+//!
+//!     let options = Options::new(Task::Classification(2), Seed(1));
+//!     let data = Training { rows: Rows::single(&x, 2)?, targets: &y, weights: None };
+//!     let machine = quietly(|control| KernelMachine::fit(&options, &data, control))?;
+//!
+//!     let centre_and_corner = Rows::single(&[0.0, 0.0, 0.9, 0.9], 2)?;
+//!     assert_eq!(machine.classes_of(centre_and_corner)?, [1, 0]);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # The modules
+//!
+//! Dependencies point down this list, never up.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`functions`] | the tasks users have: settings, the course of a fit, the fitted machine |
+//! | [`driver`] | the loop around a solver: progress, cancellation, time budget, checkpoints |
+//! | [`solver`] | block functional descent, functional stochastic gradients, ridge |
+//! | [`space`], [`operator`], [`loss`] | the other three kinds of part |
+//! | [`kernel`] | closed forms, and the random features that stand for them |
+//! | [`compute`] | the hot kernels behind one small boundary; the only unsafe code |
+//! | [`model`] | the file a fitted machine or a checkpoint lives in |
+//! | [`data`] | views of rows, and readers of data files |
+//! | [`random`] | random numbers by address |
+//! | [`error`] | what can go wrong |
+//!
+//! Symbols, equations and the numbers in these comments ("spec 2.4") are explained in `docs/notation.md`, what was
+//! changed against the published algorithms in `docs/departures.md`.
+
 pub mod compute;
 pub mod data;
+pub mod driver;
 pub mod error;
+pub mod functions;
 pub mod kernel;
 pub mod loss;
 pub mod model;

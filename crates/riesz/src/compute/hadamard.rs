@@ -22,20 +22,20 @@ const BEFORE: u8 = 1;
 /// Butterflies, signs, butterflies.
 const BETWEEN: u8 = 2;
 
-/// z ← H D₁ H D₂ H D₃ z in every lane, H the unnormalised Walsh–Hadamard matrix of size D = 2ᵏ ≥ 16; `signs` holds
+/// z = H D₁ H D₂ H D₃ x in every lane, H the unnormalised Walsh–Hadamard matrix of size D = 2ᵏ ≥ 16; `signs` holds
 /// D₃, D₂ and D₁.
 ///
 /// # Safety
-/// `z` is valid for 16 D numbers, `signs` for 3 D; the machine has the instructions of `L`.
+/// `x` and `z` are valid for 16 D numbers, `signs` for 3 D; the machine has the instructions of `L`.
 #[inline(always)]
-pub(crate) unsafe fn three_transforms<L: Lanes>(z: *mut f32, signs: *const f32, size: usize) {
+pub(crate) unsafe fn three_transforms<L: Lanes>(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
     // SAFETY: every pass touches exactly the D vectors of `z`; signs are indexed as z is.
     unsafe {
         let (third, second, first) = (signs, signs.add(size), signs.add(2 * size));
         let run = size.min(RUN);
         for start in (0..size).step_by(run) {
-            let z = z.add(start * LANES);
-            pass::<L, 16, BEFORE>(z, third.add(start), run, 1);
+            let (x, z) = (x.add(start * LANES), z.add(start * LANES));
+            pass_from::<L, 16, BEFORE>(x, z, third.add(start), run, 1);
             middle::<L, NONE>(z, third, run);
         }
         outer::<L, BETWEEN>(z, second, size);
@@ -90,9 +90,22 @@ unsafe fn outer<L: Lanes, const SIGNS: u8>(z: *mut f32, signs: *const f32, size:
     }
 }
 
-/// One pass: butterflies of radix R over indices that differ by multiples of `stride`.
+/// A pass in place.
 #[inline(always)]
 unsafe fn pass<L: Lanes, const R: usize, const SIGNS: u8>(
+    z: *mut f32,
+    signs: *const f32,
+    size: usize,
+    stride: usize,
+) {
+    // SAFETY: reading from and writing to the same vectors, each read before it is written.
+    unsafe { pass_from::<L, R, SIGNS>(z, z, signs, size, stride) }
+}
+
+/// One pass: butterflies of radix R over indices that differ by multiples of `stride`.
+#[inline(always)]
+unsafe fn pass_from<L: Lanes, const R: usize, const SIGNS: u8>(
+    from: *const f32,
     z: *mut f32,
     signs: *const f32,
     size: usize,
@@ -106,7 +119,7 @@ unsafe fn pass<L: Lanes, const R: usize, const SIGNS: u8>(
         for offset in base..base + stride.min(size) {
             // SAFETY: offset + (R − 1) stride < size.
             unsafe {
-                let mut v = load_all::<L, R>(z.add(offset * LANES), stride * LANES);
+                let mut v = load_all::<L, R>(from.add(offset * LANES), stride * LANES);
                 if SIGNS == BEFORE {
                     flip(&mut v, signs.add(offset), stride);
                 }
@@ -163,7 +176,8 @@ mod tests {
         type Output = ();
         #[inline(always)]
         unsafe fn run<L: Lanes>(self) {
-            unsafe { three_transforms::<L>(self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len() / 3) }
+            let x = self.0.to_vec();
+            unsafe { three_transforms::<L>(x.as_ptr(), self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len() / 3) }
         }
     }
 

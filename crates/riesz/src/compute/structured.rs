@@ -58,8 +58,7 @@ impl<S: Sink> Kernel for Stream<'_, S> {
             unsafe {
                 gather::<L>(block, &self.x[row * d..(row + valid) * d], &mut input);
                 for (copy, signs) in block.signs.chunks_exact(3 * padded).enumerate() {
-                    z.copy_from_slice(&input);
-                    three_transforms::<L>(z.as_mut_ptr(), signs.as_ptr(), padded);
+                    three_transforms::<L>(input.as_ptr(), z.as_mut_ptr(), signs.as_ptr(), padded);
                     let end = (copy * padded + padded).min(frequencies);
                     for offset in (copy * padded..end).step_by(PANEL) {
                         let count = PANEL.min(end - offset);

@@ -15,6 +15,11 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
+    /// The values, row by row.
+    pub fn values(&self) -> &'a [T] {
+        self.values
+    }
+
     /// A view of `values` as rows of `columns` numbers.
     pub fn new(values: &'a [T], columns: usize) -> Result<Self> {
         if columns == 0 {

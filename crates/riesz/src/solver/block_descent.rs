@@ -68,9 +68,14 @@ pub struct BlockState {
     pub f: FeatureExpansion,
     /// Its values F on all rows, n×C: no feature of an old block is ever recomputed.
     pub predictions: Vec<f32>,
-    /// Coefficients come from the block `next`; after a first sweep over all blocks it starts again.
-    pub next: usize,
     workspace: Workspace,
+}
+
+impl BlockState {
+    /// A state from its parts, as a checkpoint holds them.
+    pub(crate) fn resume(f: FeatureExpansion, predictions: Vec<f32>) -> Self {
+        Self { f, predictions, workspace: Workspace::default() }
+    }
 }
 
 /// Buffers reused from step to step; a clone starts with its own.
@@ -134,8 +139,7 @@ impl BlockDescent {
     pub fn init(&self, f: FeatureExpansion, rows: Rows<'_>) -> Result<BlockState> {
         let mut predictions = vec![0.0; rows.len() * f.outputs()];
         f.evaluate(rows, &mut predictions)?;
-        let next = f.len();
-        Ok(BlockState { f, predictions, next, workspace: Workspace::default() })
+        Ok(BlockState::resume(f, predictions))
     }
 
     /// Adds one fresh block.
@@ -149,7 +153,6 @@ impl BlockDescent {
         compute::apply(state.f.path(), &[(&block, &alpha)], problem.rows, loss.outputs(), &mut state.predictions);
         let (taken, _) = backtrack(state, problem, loss, &old, before, b)?;
         state.f.push(alpha.iter().map(|a| a * taken as f32).collect());
-        state.next = state.f.len();
         let value = mean_loss(problem.loss, problem, &state.predictions);
         Ok(BlockInfo { loss: value, taken })
     }

@@ -6,6 +6,7 @@ mod ridge;
 mod schedule;
 
 pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
+pub(crate) use block_descent::weighted_loss;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, SgdInfo, SgdState};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use schedule::Schedule;

@@ -1,0 +1,97 @@
+//! The loop around a solver: progress, cancellation, time budget, checkpoints.
+
+mod checkpoint;
+
+pub(crate) use checkpoint::Due;
+pub use checkpoint::{fingerprint, CheckpointPolicy};
+
+use crate::error::{Error, Result};
+use std::time::{Duration, Instant};
+
+/// What a fit is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Racing bandwidths.
+    Race,
+    /// Adding blocks.
+    Fit,
+    /// Learning from the held-out rows too, with the number of blocks settled.
+    Absorb,
+    /// Conjugate gradients.
+    Ridge,
+    /// Streaming.
+    Stream,
+}
+
+/// Where a fit stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Blocks (or iterations) finished.
+    pub done: usize,
+    /// The most there can be; early stopping may end the fit before.
+    pub most: usize,
+    /// Mean training loss.
+    pub loss: f64,
+    /// Mean loss on the held-out rows.
+    pub held_out_loss: Option<f64>,
+    /// Share of held-out rows classified wrongly.
+    pub held_out_error: Option<f64>,
+    /// Since the start of the fit.
+    pub elapsed: Duration,
+}
+
+/// What the caller wants to know and to decide while a fit runs.
+pub struct Control<'a> {
+    /// Asked after every block; `true` stops the fit with [`Error::Cancelled`].
+    pub cancelled: &'a mut dyn FnMut() -> bool,
+    /// Told after every block.
+    pub observe: &'a mut dyn FnMut(&Progress),
+    /// Where and how often to write checkpoints.
+    pub checkpoint: Option<CheckpointPolicy>,
+    started: Instant,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Control<'a> {
+    /// A control from its two callbacks.
+    pub fn new(cancelled: &'a mut dyn FnMut() -> bool, observe: &'a mut dyn FnMut(&Progress)) -> Self {
+        Self { cancelled, observe, checkpoint: None, started: Instant::now(), deadline: None }
+    }
+
+    /// Starts the clock of a time budget in seconds.
+    pub(crate) fn start(&mut self, max_time: Option<f64>) {
+        self.started = Instant::now();
+        self.deadline = max_time.map(|seconds| self.started + Duration::from_secs_f64(seconds));
+    }
+
+    /// Whether the time budget is spent.
+    pub(crate) fn out_of_time(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Tells the observer and asks whether to go on.
+    pub(crate) fn report(&mut self, progress: Progress) -> Result<()> {
+        (self.observe)(&progress);
+        self.check(progress.done)
+    }
+
+    /// Asks whether to go on.
+    pub(crate) fn check(&mut self, blocks: usize) -> Result<()> {
+        if (self.cancelled)() {
+            return Err(Error::Cancelled { blocks });
+        }
+        Ok(())
+    }
+}
+
+/// Runs `fit` with a control that neither observes nor cancels.
+pub fn quietly<T>(fit: impl FnOnce(&mut Control<'_>) -> T) -> T {
+    fit(&mut Control::new(&mut || false, &mut |_| {}))
+}

@@ -1,0 +1,49 @@
+//! Bandwidth, scaling and noise of small data by the evidence of a Gaussian process.
+
+use super::training::effective_rows;
+use crate::compute::{self, Path};
+use crate::data::Rows;
+use crate::error::Result;
+use crate::kernel::FeatureMap;
+use crate::random::BlockIndex;
+use faer::linalg::solvers::{Llt, Solve};
+use faer::{Mat, Side};
+
+/// Noise variances tried, relative to the variance of the targets.
+const NOISES: [f64; 7] = [1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0];
+
+/// The best noise s² for the features of `map`, and the log evidence there, summed over the C centred outputs.
+///
+/// With A = ΦᵀWΦ, b = ΦᵀWy and N = Σw, the evidence of y = Φα + noise with α ~ N(0, I/m) is
+///
+/// ```text
+/// −½ [ (yᵀWy − bᵀ(m s² I + A)⁻¹ b)/s² + log det(I + A/(m s²)) + N log s² ],
+/// ```
+///
+/// which depends on the rows through weighted sums alone: weights are exactly equivalent to repeated rows.
+pub(crate) fn log_evidence(map: &FeatureMap, rows: Rows<'_>, y: &[f64], weights: &[f32]) -> Result<(f64, f64)> {
+    let (m, n) = (map.block_size, rows.len());
+    let outputs = y.len() / n;
+    let mut phi = vec![0.0_f32; n * m];
+    compute::features(Path::detect(), &map.draw(BlockIndex(0)), rows, &mut phi);
+    let weighted = Mat::from_fn(m, n, |j, i| f64::from(phi[i * m + j]) * f64::from(weights[i]));
+    let plain = Mat::from_fn(n, m, |i, j| f64::from(phi[i * m + j]));
+    let targets = Mat::from_fn(n, outputs, |i, c| y[i * outputs + c]);
+    let (a, b) = (&weighted * &plain, &weighted * &targets);
+    let energy: f64 = (0..n * outputs).map(|i| f64::from(weights[i / outputs]) * y[i] * y[i]).sum();
+    let rows_in_effect = effective_rows(weights);
+    let best = NOISES.iter().filter_map(|&noise| {
+        let shift = m as f64 * noise;
+        let mut system = a.clone();
+        (0..m).for_each(|j| system[(j, j)] += shift);
+        let factor = Llt::new(system.as_ref(), Side::Lower).ok()?;
+        let log_det: f64 = (0..m).map(|j| 2.0 * factor.L()[(j, j)].ln() - shift.ln()).sum();
+        let solved = factor.solve(&b);
+        let explained: f64 = (0..outputs).flat_map(|c| (0..m).map(move |j| (j, c))).map(|at| b[at] * solved[at]).sum();
+        let misfit = (energy - explained).max(0.0) / noise;
+        let evidence = -0.5 * (misfit + outputs as f64 * (log_det + rows_in_effect * noise.ln()));
+        Some((noise, evidence))
+    });
+    let start = (NOISES[NOISES.len() - 1], f64::NEG_INFINITY);
+    Ok(best.fold(start, |best, next| if next.1 > best.1 { next } else { best }))
+}

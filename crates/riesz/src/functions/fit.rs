@@ -1,0 +1,513 @@
+//! From options and data to a function: hold-out, race, blocks, early stopping.
+
+use super::calibration::Calibration;
+use super::geometry::Moments;
+use super::machine::HistoryEntry;
+use super::options::{Options, SolverSpec, Task};
+use super::race::{by_evidence, decided, race, Choice, Field, Setting};
+use super::training::{effective_rows, Prepared};
+use crate::data::Rows;
+use crate::driver::{Control, Due, Phase, Progress};
+use crate::error::{Error, Result};
+use crate::kernel::FeatureMap;
+use crate::loss::{Loss, LossSpec};
+use crate::model::{Container, CHECKPOINT};
+use crate::random::{BlockIndex, Permutation, Stream};
+use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem, RidgeConfig};
+use crate::space::{FeatureExpansion, Space};
+use std::path::Path;
+
+/// What a fit returns.
+pub(crate) struct Outcome {
+    pub f: FeatureExpansion,
+    pub standard: bool,
+    pub calibration: Option<Calibration>,
+    pub history: Vec<HistoryEntry>,
+}
+
+/// Blocks of a fit to small data, whose regularisation is in the damping.
+const SMALL_BLOCKS: usize = 16;
+/// Early stopping looks back this many blocks…
+const WINDOW: usize = 4;
+/// … and ends the fit when the held-out loss fell by less than this share: half a percent of the deviation of a
+/// regression per block, or, where the held-out error of a classifier has stopped falling, of its loss.
+const TOLERANCE: f64 = 0.04;
+
+/// One fit by block descent or ridge, with everything derived from the data.
+pub(crate) struct Fit<'a> {
+    options: &'a Options,
+    loss_spec: LossSpec,
+    loss: Box<dyn Loss>,
+    rows: Rows<'a>,
+    small: bool,
+    targets: Vec<f32>,
+    /// Standardisation of regression targets: y = mean + scale·y'.
+    units: Vec<(f64, f64)>,
+    weights: Vec<f32>,
+    held: Vec<f32>,
+    offset: Vec<f32>,
+    moments: Moments,
+    fingerprint: u64,
+}
+
+/// Where a fit stands: what a checkpoint holds.
+struct Standing {
+    state: BlockState,
+    choice: Choice,
+    history: Vec<HistoryEntry>,
+    best: usize,
+    absorbing: Option<usize>,
+    calibration: Option<Calibration>,
+}
+
+impl<'a> Fit<'a> {
+    /// Standardises targets, sets rows aside, computes moments.
+    pub(crate) fn new(
+        options: &'a Options,
+        loss_spec: LossSpec,
+        prepared: &'a Prepared<'_>,
+        fingerprint: u64,
+    ) -> Result<Self> {
+        let outputs = match options.task {
+            Task::Regression(targets) => targets,
+            Task::Classification(classes) => classes,
+        };
+        let loss = loss_spec.build(outputs)?;
+        let rows = prepared.rows()?;
+        let (targets, units) = standardise(&prepared.targets, &prepared.weights, options.task);
+        let (weights, held) = set_aside(options, &prepared.weights, prepared.is_small());
+        let offset = initial_offset(loss_spec, &*loss, &targets, &weights);
+        let moments = Moments::of(rows, &prepared.weights);
+        let small = prepared.is_small();
+        Ok(Self { options, loss_spec, loss, rows, small, targets, units, weights, held, offset, moments, fingerprint })
+    }
+
+    /// Fits.
+    pub(crate) fn run(&self, control: &mut Control<'_>) -> Result<Outcome> {
+        match self.options.solver {
+            SolverSpec::Ridge => self.ridge(control),
+            _ => self.block(control),
+        }
+    }
+
+    fn block_size(&self) -> usize {
+        let n = self.rows.len();
+        let by_rows = match n {
+            0..=1_999 => n.next_multiple_of(64).clamp(64, 512),
+            2_000..=16_383 => 1_024,
+            _ => 2_048,
+        };
+        // Structured features come in groups of the padded dimension: do not throw most of a transform away.
+        let by_columns = self.rows.columns().next_power_of_two().min(2_048);
+        self.options.block_size.unwrap_or(if n < 2_000 { by_rows } else { by_rows.max(by_columns) })
+    }
+
+    fn max_blocks(&self) -> usize {
+        if self.small { self.options.max_blocks.min(SMALL_BLOCKS) } else { self.options.max_blocks }
+    }
+
+    fn default_damping(&self) -> f64 {
+        let by_loss = match self.loss_spec {
+            LossSpec::Softmax | LossSpec::Logistic => 0.01,
+            LossSpec::Square | LossSpec::SquaredHinge | LossSpec::Hinge => 0.1,
+        };
+        self.options.damping.unwrap_or(by_loss)
+    }
+
+    fn problem(&self) -> Problem<'_> {
+        Problem { rows: self.rows, targets: &self.targets, weights: &self.weights, loss: &*self.loss }
+    }
+
+    fn has_hold_out(&self) -> bool {
+        self.held.iter().any(|&w| w > 0.0)
+    }
+
+    /// Scaling, bandwidth and damping.
+    fn choose(&self, control: &mut Control<'_>) -> Result<Setting> {
+        let damping = self.default_damping();
+        if self.small {
+            let shape = (self.max_blocks(), self.block_size());
+            let y = self.centred_targets();
+            let mut setting = by_evidence(self.options, self.rows, &self.weights, &self.moments, &y, shape, control)?;
+            // ½ stands for the curvature of a classification loss where the evidence assumes the square loss.
+            let curvature = if self.loss_spec.is_classification() { 0.5 } else { 1.0 };
+            setting.damping = self.options.damping.unwrap_or(curvature * setting.damping);
+            return Ok(setting);
+        }
+        if let Some(setting) = decided(self.options, &self.moments, self.rows, &self.weights, damping) {
+            return Ok(setting);
+        }
+        let held = if self.has_hold_out() { self.held.clone() } else { self.weights.clone() };
+        let field = Field {
+            rows: self.rows,
+            targets: &self.targets,
+            weights: &self.weights,
+            held: &held,
+            loss: &*self.loss,
+            offset: &self.offset,
+        };
+        let budget = self.max_blocks() * self.block_size();
+        race(self.options, &field, &self.moments, damping, budget, control)
+    }
+
+    /// Targets as the square loss sees them: ±1 per class for classification, minus their weighted mean.
+    fn centred_targets(&self) -> Vec<f64> {
+        let (n, c) = (self.rows.len(), self.loss.outputs());
+        let value = |i: usize, k: usize| match (self.options.task, c) {
+            (Task::Regression(_), _) => f64::from(self.targets[i * c + k]),
+            (Task::Classification(_), 1) => f64::from(self.targets[i]),
+            (Task::Classification(_), _) => if self.targets[i] as usize == k { 1.0 } else { -1.0 },
+        };
+        let total = effective_rows(&self.weights);
+        let mean: Vec<f64> = (0..c)
+            .map(|k| (0..n).map(|i| f64::from(self.weights[i]) * value(i, k)).sum::<f64>() / total)
+            .collect();
+        (0..n * c).map(|i| value(i / c, i % c) - mean[i % c]).collect()
+    }
+
+    fn map(&self, setting: &Setting) -> Result<FeatureMap> {
+        let Options { kernel, seed, projection, form, .. } = *self.options;
+        let mut map = FeatureMap::new(kernel, setting.bandwidth, self.block_size(), seed, setting.scaling.clone())?;
+        map.projection = projection.unwrap_or(map.projection);
+        map.form = form;
+        map.check()?;
+        Ok(map)
+    }
+
+    fn ridge(&self, control: &mut Control<'_>) -> Result<Outcome> {
+        let setting = self.choose(control)?;
+        let n = effective_rows(&self.weights);
+        // The same noise-to-signal ratio for any number of rows, unless the user knows better.
+        let ridge = self.options.ridge.unwrap_or(0.01 / n.max(1.0));
+        let config = RidgeConfig { ridge, blocks: self.max_blocks(), tolerance: 1e-5, max_iterations: 1_000 };
+        let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
+        let everything: Vec<f32> = self.weights.iter().zip(&self.held).map(|(a, b)| a + b).collect();
+        let elapsed = control.elapsed();
+        let report = |done, residual| {
+            let (phase, held_out_loss, held_out_error) = (Phase::Ridge, None, None);
+            control.report(Progress { phase, done, most: 1_000, loss: residual, held_out_loss, held_out_error, elapsed })
+        };
+        let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
+        Ok(Outcome { f: self.in_units(f), standard: setting.standard, calibration: None, history: Vec::new() })
+    }
+
+    fn block(&self, control: &mut Control<'_>) -> Result<Outcome> {
+        let checkpoint = control.checkpoint.clone();
+        let resumed = match &checkpoint {
+            Some(policy) if policy.path.exists() => Some(self.resume(&policy.path)?),
+            _ => None,
+        };
+        let mut standing = match resumed {
+            Some(standing) => standing,
+            None => self.begin(control)?,
+        };
+        let config = BlockDescentConfig {
+            damping: standing.choice.damping,
+            ridge: self.options.ridge.unwrap_or(0.0),
+            chunk: self.options.chunk,
+            ..Default::default()
+        };
+        let solver = config.build()?;
+        let mut due = Due::new();
+        if standing.absorbing.is_none() {
+            self.descend(&solver, &mut standing, &mut due, control)?;
+            self.settle(&solver, &mut standing)?;
+        }
+        self.absorb(&solver, &mut standing, &mut due, control)?;
+        if let Some(policy) = &checkpoint {
+            // The model is complete: a later fit must not find half of it.
+            let _ = std::fs::remove_file(&policy.path);
+        }
+        let Standing { state, choice, history, calibration, .. } = standing;
+        Ok(Outcome { f: self.in_units(state.f), standard: choice.standard, calibration, history })
+    }
+
+    fn begin(&self, control: &mut Control<'_>) -> Result<Standing> {
+        let setting = self.choose(control)?;
+        let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
+        let state = BlockDescentConfig::default().build()?.init(f, self.rows)?;
+        let choice = setting.choice();
+        Ok(Standing { state, choice, history: Vec::new(), best: 0, absorbing: None, calibration: None })
+    }
+
+    /// Adds blocks until the budget is spent or the held-out loss no longer falls, then sweeps if asked to.
+    fn descend(
+        &self,
+        solver: &BlockDescent,
+        standing: &mut Standing,
+        due: &mut Due,
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let most = self.max_blocks();
+        while standing.history.len() < most && !(self.stopped(standing) || control.out_of_time()) {
+            let info = solver.step(&mut standing.state, &self.problem())?;
+            self.record(standing, info.loss, Phase::Fit, most, control)?;
+            self.save_if_due(standing, due, control)?;
+        }
+        for sweep in 0..self.options.sweeps * standing.state.f.len() {
+            if control.out_of_time() {
+                break;
+            }
+            let b = sweep % standing.state.f.len();
+            let info = solver.revisit(&mut standing.state, &self.problem(), b)?;
+            control.report(self.progress(standing, info.loss, Phase::Fit, most, control))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the held-out loss has stopped falling.
+    fn stopped(&self, standing: &Standing) -> bool {
+        let done = standing.history.len();
+        if !self.has_hold_out() || done <= 2 * WINDOW {
+            return false;
+        }
+        let held = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
+        let rising = done - standing.best >= WINDOW.max(standing.best / 5);
+        let stalled = held(done - 1) > (1.0 - TOLERANCE) * held(done - 1 - WINDOW);
+        rising || stalled && !self.error_falls(standing)
+    }
+
+    /// Whether the held-out error was lower in the last two windows than ever before; `false` for regression.
+    fn error_falls(&self, standing: &Standing) -> bool {
+        let lowest = |some: &[HistoryEntry]| {
+            some.iter().filter_map(|entry| entry.held_out_error).fold(f64::INFINITY, f64::min)
+        };
+        let (before, recent) = standing.history.split_at(standing.history.len() - 2 * WINDOW);
+        lowest(recent) < lowest(before)
+    }
+
+    fn record(
+        &self,
+        standing: &mut Standing,
+        loss: f64,
+        phase: Phase,
+        most: usize,
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let progress = self.progress(standing, loss, phase, most, control);
+        standing.history.push(HistoryEntry {
+            block: standing.state.f.len(),
+            loss,
+            held_out_loss: progress.held_out_loss,
+            held_out_error: progress.held_out_error,
+        });
+        let best = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
+        let last = standing.history.len();
+        if standing.best == 0 || best(last - 1) < best(standing.best - 1) || !self.has_hold_out() {
+            standing.best = last;
+        }
+        control.report(progress)
+    }
+
+    fn progress(&self, standing: &Standing, loss: f64, phase: Phase, most: usize, control: &Control<'_>) -> Progress {
+        let predictions = &standing.state.predictions;
+        let held = self.has_hold_out() && phase == Phase::Fit;
+        Progress {
+            phase,
+            done: standing.state.f.len(),
+            most,
+            loss,
+            held_out_loss: held.then(|| weighted_loss(&*self.loss, &self.targets, &self.held, predictions)),
+            held_out_error: held.then(|| self.held_out_error(predictions)).flatten(),
+            elapsed: control.elapsed(),
+        }
+    }
+
+    fn held_out_error(&self, predictions: &[f32]) -> Option<f64> {
+        if !self.loss_spec.is_classification() {
+            return None;
+        }
+        let c = self.loss.outputs();
+        let (mut wrong, mut total) = (0.0, 0.0);
+        for (i, &w) in self.held.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+            total += f64::from(w);
+            if class_of(&predictions[i * c..(i + 1) * c]) != self.label(i) {
+                wrong += f64::from(w);
+            }
+        }
+        Some(wrong / total)
+    }
+
+    fn label(&self, i: usize) -> usize {
+        match self.loss.outputs() {
+            1 => usize::from(self.targets[i] > 0.0),
+            _ => self.targets[i] as usize,
+        }
+    }
+
+    /// Cuts back to the best number of blocks and calibrates the scores on the held-out rows.
+    fn settle(&self, solver: &BlockDescent, standing: &mut Standing) -> Result<()> {
+        if standing.best < standing.state.f.len() {
+            let mut f = standing.state.f.clone();
+            f.truncate(standing.best);
+            standing.state = solver.init(f, self.rows)?;
+        }
+        standing.absorbing = Some(match self.has_hold_out() {
+            true => standing.state.f.len() + standing.state.f.len().div_ceil(10),
+            false => standing.state.f.len(),
+        });
+        let margin = matches!(self.loss_spec, LossSpec::Hinge | LossSpec::SquaredHinge);
+        if margin && self.has_hold_out() {
+            let c = self.loss.outputs();
+            let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
+            let scores: Vec<f32> =
+                rows.iter().flat_map(|&i| standing.state.predictions[i * c..(i + 1) * c].iter().copied()).collect();
+            let labels: Vec<usize> = rows.iter().map(|&i| self.label(i)).collect();
+            let weights: Vec<f32> = rows.iter().map(|&i| self.held[i]).collect();
+            standing.calibration = Some(Calibration::fit(&scores, c, &labels, &weights));
+        }
+        Ok(())
+    }
+
+    /// A tenth more blocks on all rows: the held-out ones have served their purpose and are learnt from too.
+    fn absorb(
+        &self,
+        solver: &BlockDescent,
+        standing: &mut Standing,
+        due: &mut Due,
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let weights: Vec<f32> = self.weights.iter().zip(&self.held).map(|(a, b)| a + b).collect();
+        let problem = Problem { weights: &weights, ..self.problem() };
+        let most = standing.absorbing.unwrap_or(0);
+        while standing.state.f.len() < most && !control.out_of_time() {
+            let info = solver.step(&mut standing.state, &problem)?;
+            control.report(self.progress(standing, info.loss, Phase::Absorb, most, control))?;
+            self.save_if_due(standing, due, control)?;
+        }
+        Ok(())
+    }
+
+    /// The function in the units of the targets: regression was fitted to standardised ones.
+    fn in_units(&self, f: FeatureExpansion) -> FeatureExpansion {
+        if self.units.is_empty() {
+            return f;
+        }
+        let c = self.units.len();
+        let offset =
+            f.offset().iter().zip(&self.units).map(|(o, (mean, scale))| (mean + scale * f64::from(*o)) as f32).collect();
+        let mut out = FeatureExpansion::new(f.map().clone(), offset);
+        for b in 0..f.len() {
+            let scaled = |(i, a): (usize, &f32)| (f64::from(*a) * self.units[i % c].1) as f32;
+            out.push(f.coefficients(b).iter().enumerate().map(scaled).collect());
+        }
+        out
+    }
+
+    fn save_if_due(&self, standing: &Standing, due: &mut Due, control: &Control<'_>) -> Result<()> {
+        let Some(policy) = control.checkpoint.as_ref() else { return Ok(()) };
+        if !due.now(policy) {
+            return Ok(());
+        }
+        let f = &standing.state.f;
+        let mut container = Container::new(CHECKPOINT);
+        container.set_field("options", self.options)?;
+        container.set_field("fingerprint", &format!("{:016x}", self.fingerprint))?;
+        container.set_field("path", &f.path())?;
+        container.set_field("choice", &standing.choice)?;
+        container.set_field("history", &standing.history)?;
+        container.set_field("best", &standing.best)?;
+        container.set_field("absorbing", &standing.absorbing)?;
+        container.set_field("calibration", &standing.calibration)?;
+        let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect();
+        container.insert("coefficients", vec![f.len(), f.map().block_size, f.outputs()], coefficients)?;
+        let predictions = standing.state.predictions.clone();
+        container.insert("predictions", vec![self.rows.len(), f.outputs()], predictions)?;
+        container.save(&policy.path)
+    }
+
+    /// Continues where a checkpoint of the same fit left off, bit for bit.
+    fn resume(&self, path: &Path) -> Result<Standing> {
+        let mut container = Container::load(path)?;
+        container.expect_kind(CHECKPOINT)?;
+        let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
+        let options: Options = container.field("options")?;
+        let same = Options { max_time: None, chunk: 0, ..options } == Options { max_time: None, chunk: 0, ..self.options.clone() };
+        if !same {
+            return Err(differs("settings"));
+        }
+        if container.field::<String>("fingerprint")? != format!("{:016x}", self.fingerprint) {
+            return Err(differs("data"));
+        }
+        let choice: Choice = container.field("choice")?;
+        let map = self.map(&Setting::from_choice(choice, &self.moments))?;
+        let mut f = FeatureExpansion::new(map, self.offset.clone());
+        if container.field::<crate::compute::Path>("path")? != f.path() {
+            return Err(differs("instruction path (another machine wrote it); its results"));
+        }
+        let (m, c) = (f.map().block_size, f.outputs());
+        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
+        let coefficients = container.take_f32s("coefficients", &[blocks, m, c])?;
+        coefficients.chunks_exact(m * c).for_each(|block| f.push(block.to_vec()));
+        let predictions = container.take_f32s("predictions", &[self.rows.len(), c])?;
+        Ok(Standing {
+            state: BlockState::resume(f, predictions),
+            choice,
+            history: container.field("history")?,
+            best: container.field("best")?,
+            absorbing: container.field("absorbing")?,
+            calibration: container.field("calibration")?,
+        })
+    }
+}
+
+/// The class of a row of scores: the sign of a single one, else the largest.
+pub(crate) fn class_of(u: &[f32]) -> usize {
+    if u.len() == 1 {
+        return usize::from(u[0] > 0.0);
+    }
+    (1..u.len()).fold(0, |best, c| if u[c] > u[best] { c } else { best })
+}
+
+/// Regression targets with weighted mean zero and variance one, and the way back; class indices as they are.
+fn standardise(targets: &[f32], weights: &[f32], task: Task) -> (Vec<f32>, Vec<(f64, f64)>) {
+    let Task::Regression(c) = task else { return (targets.to_vec(), Vec::new()) };
+    let total = effective_rows(weights);
+    let mean_of = |k: usize, f: &dyn Fn(f64) -> f64| {
+        let terms = weights.iter().enumerate().map(|(i, &w)| f64::from(w) * f(f64::from(targets[i * c + k])));
+        terms.sum::<f64>() / total
+    };
+    let units: Vec<(f64, f64)> = (0..c)
+        .map(|k| {
+            let mean = mean_of(k, &|y| y);
+            let deviation = mean_of(k, &|y| (y - mean).powi(2)).sqrt();
+            (mean, if deviation > 1e-12 * mean.abs() { deviation } else { 1.0 })
+        })
+        .collect();
+    let scaled = |(i, &y): (usize, &f32)| ((f64::from(y) - units[i % c].0) / units[i % c].1) as f32;
+    (targets.iter().enumerate().map(scaled).collect(), units)
+}
+
+/// A tenth of the rows, at most 4,096, held out at random: (training weights, held-out weights).
+fn set_aside(options: &Options, weights: &[f32], small: bool) -> (Vec<f32>, Vec<f32>) {
+    let n = weights.len();
+    let mut held = vec![0.0; n];
+    let mut train = weights.to_vec();
+    if small || !options.early_stopping || options.solver == SolverSpec::Ridge && options.bandwidth != super::Bandwidth::Auto {
+        return (train, held);
+    }
+    let order = Permutation::new(options.seed, Stream::HoldOut, BlockIndex(0), n);
+    for &i in &order.indices()[..(n / 10).min(4_096)] {
+        held[i as usize] = std::mem::take(&mut train[i as usize]);
+    }
+    (train, held)
+}
+
+/// The best constant function.
+fn initial_offset(spec: LossSpec, loss: &dyn Loss, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+    let c = loss.outputs();
+    if !spec.is_classification() {
+        return vec![0.0; c];
+    }
+    let total = effective_rows(weights);
+    let share = |wanted: f32| {
+        let mass: f64 = targets.iter().zip(weights).filter(|(y, _)| **y == wanted).map(|(_, &w)| f64::from(w)).sum();
+        (mass / total).clamp(1e-6, 1.0 - 1e-6)
+    };
+    let best = |p: f64| match spec {
+        LossSpec::Softmax if c > 1 => p.ln(),
+        LossSpec::Softmax | LossSpec::Logistic => (p / (1.0 - p)).ln(),
+        _ => 2.0 * p - 1.0,
+    };
+    (0..c).map(|k| best(share(if c == 1 { 1.0 } else { k as f32 })) as f32).collect()
+}

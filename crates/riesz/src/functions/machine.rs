@@ -1,0 +1,394 @@
+//! A fitted kernel machine.
+
+use super::calibration::Calibration;
+use super::fit::{class_of, Fit};
+use super::geometry::{median_distance, Moments};
+use super::options::{Bandwidth, Options, SolverSpec, Task};
+use super::training::{effective_rows, Prepared, Training, SMALL};
+use crate::compute;
+use crate::data::Rows;
+use crate::driver::{fingerprint, Control, Phase, Progress};
+use crate::error::{Error, Result};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::loss::LossSpec;
+use crate::model::{Container, MODEL};
+use crate::random::Seed;
+use crate::solver::{FunctionalSgdConfig, Schedule};
+use crate::space::{FeatureExpansion, Space};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// One block of a fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// Blocks so far.
+    pub block: usize,
+    /// Mean training loss (of standardised targets for regression).
+    pub loss: f64,
+    /// Mean loss on the held-out rows.
+    pub held_out_loss: Option<f64>,
+    /// Share of held-out rows classified wrongly.
+    pub held_out_error: Option<f64>,
+}
+
+/// What a fit chose and how it went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// What was learnt.
+    pub task: Task,
+    /// The loss.
+    pub loss: LossSpec,
+    /// Kernel family.
+    pub kernel: KernelSpec,
+    /// Bandwidth σ.
+    pub bandwidth: f64,
+    /// `standard` or `none`.
+    pub scaling: &'static str,
+    /// How frequencies are drawn.
+    pub projection: Projection,
+    /// Blocks.
+    pub blocks: usize,
+    /// Features per block.
+    pub block_size: usize,
+    /// Features altogether.
+    pub features: usize,
+    /// Input columns.
+    pub columns: usize,
+    /// Instruction path the model was fitted on.
+    pub path: compute::Path,
+    /// Seed.
+    pub seed: u64,
+    /// The course of the fit.
+    pub history: Vec<HistoryEntry>,
+}
+
+/// A function, the loss that links it to the targets, and what is needed to continue learning.
+#[derive(Clone, Debug)]
+pub struct KernelMachine {
+    f: FeatureExpansion,
+    header: Header,
+    class_names: Vec<String>,
+}
+
+/// Everything about a model that is not a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Header {
+    options: Options,
+    loss: LossSpec,
+    bandwidth: f64,
+    standard: bool,
+    projection: Projection,
+    form: FeatureForm,
+    block_size: usize,
+    path: compute::Path,
+    calibration: Option<Calibration>,
+    history: Vec<HistoryEntry>,
+    /// Steps of the streaming solver so far.
+    steps: u64,
+}
+
+impl KernelMachine {
+    /// Fits by the chosen solver.
+    pub fn fit(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
+        options.check()?;
+        data.check(options.task)?;
+        control.start(options.max_time);
+        if options.solver == SolverSpec::Stream {
+            return Self::stream(options, data, control);
+        }
+        let loss = default_loss(options, data);
+        let prepared = Prepared::new(data, options.task, loss);
+        let print = match control.checkpoint {
+            Some(_) => fingerprint(prepared.rows()?, &prepared.targets, &prepared.weights),
+            None => 0,
+        };
+        let outcome = Fit::new(options, loss, &prepared, print)?.run(control)?;
+        let map = outcome.f.map();
+        let header = Header {
+            options: options.clone(),
+            loss,
+            bandwidth: map.bandwidth,
+            standard: outcome.standard,
+            projection: map.projection,
+            form: map.form,
+            block_size: map.block_size,
+            path: outcome.f.path(),
+            calibration: outcome.calibration,
+            history: outcome.history,
+            steps: 0,
+        };
+        Ok(Self { f: outcome.f, header, class_names: Vec::new() })
+    }
+
+    /// A fit that sees every row once, batch by batch.
+    fn stream(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
+        let mut machine = Self::empty(options, data)?;
+        machine.learn(data, control)?;
+        Ok(machine)
+    }
+
+    /// The first batch of a stream: settles bandwidth and scaling on it, then learns from it.
+    pub fn begin(options: &Options, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
+        options.check()?;
+        first.check(options.task)?;
+        control.start(options.max_time);
+        Self::stream(options, first, control)
+    }
+
+    /// Continues by doubly stochastic gradients, after a fit or a stream: one block of fresh features per batch.
+    pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
+        data.check(self.header.options.task)?;
+        control.start(self.header.options.max_time);
+        self.learn(data, control)
+    }
+
+    /// The constant function with bandwidth and scaling from `data`.
+    fn empty(options: &Options, data: &Training<'_>) -> Result<Self> {
+        let loss = options.loss.unwrap_or(match options.task {
+            Task::Regression(_) => LossSpec::Square,
+            Task::Classification(_) => LossSpec::Softmax,
+        });
+        let n = data.rows.len();
+        let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        let moments = Moments::of(data.rows, &weights);
+        let standard = match (options.scaling, options.bandwidth) {
+            (super::ColumnScaling::Standard, _) => true,
+            (super::ColumnScaling::Auto, Bandwidth::Value(_)) | (super::ColumnScaling::None, _) => false,
+            (super::ColumnScaling::Auto, _) => true,
+        };
+        let scaling = if standard { moments.standard() } else { moments.centred() };
+        let bandwidth = match options.bandwidth {
+            Bandwidth::Value(value) => value,
+            Bandwidth::Scale if standard => (data.rows.columns() as f64 / 2.0).sqrt(),
+            Bandwidth::Scale => moments.scale_bandwidth(),
+            Bandwidth::Auto => 0.5 * median_distance(data.rows, &weights, &scaling, options.kernel, options.seed),
+            Bandwidth::Median => median_distance(data.rows, &weights, &scaling, options.kernel, options.seed),
+        };
+        let block_size = options.block_size.unwrap_or(512);
+        let mut map = FeatureMap::new(options.kernel, bandwidth, block_size, options.seed, scaling)?;
+        map.projection = options.projection.unwrap_or(map.projection);
+        map.form = options.form;
+        map.check()?;
+        let f = FeatureExpansion::new(map, vec![0.0; outputs(loss, options.task)]);
+        let header = Header {
+            options: options.clone(),
+            loss,
+            bandwidth,
+            standard,
+            projection: f.map().projection,
+            form: options.form,
+            block_size,
+            path: f.path(),
+            calibration: None,
+            history: Vec::new(),
+            steps: 0,
+        };
+        Ok(Self { f, header, class_names: Vec::new() })
+    }
+
+    /// Doubly stochastic gradient steps over the rows, in order.
+    fn learn(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
+        let options = self.header.options.clone();
+        let size = match options.task {
+            Task::Regression(targets) => targets,
+            Task::Classification(classes) => classes,
+        };
+        let loss = self.header.loss.build(size)?;
+        let encoded: Vec<f32> = match options.task {
+            Task::Regression(_) => data.targets.to_vec(),
+            Task::Classification(classes) => {
+                data.targets.iter().map(|&y| self.header.loss.encode(classes, y as usize)).collect()
+            }
+        };
+        let ones = vec![1.0; data.rows.len()];
+        let weights = data.weights.unwrap_or(&ones);
+        // θν = 1 with a delay that keeps the first steps at the scale of the loss (spec 2.3).
+        let curvature = f64::from(loss.curvature().unwrap_or(1.0));
+        let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
+        let schedule = Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
+        let solver = FunctionalSgdConfig { schedule, ridge, average: false }.build()?;
+        let mut state = solver.init(self.f.clone());
+        let t = loss.targets();
+        let most = data.rows.len().div_ceil(options.batch_size);
+        for start in (0..data.rows.len()).step_by(options.batch_size) {
+            let range = start..(start + options.batch_size).min(data.rows.len());
+            if weights[range.clone()].iter().all(|&w| w == 0.0) {
+                continue;
+            }
+            if control.out_of_time() {
+                break;
+            }
+            let (y, w) = (&encoded[range.start * t..range.end * t], &weights[range.clone()]);
+            let info = solver.step(&mut state, &*loss, data.rows.slice(range), y, w)?;
+            let (phase, done, elapsed) = (Phase::Stream, state.step as usize, control.elapsed());
+            let (held_out_loss, held_out_error) = (None, None);
+            control.report(Progress { phase, done, most, loss: info.loss, held_out_loss, held_out_error, elapsed })?;
+        }
+        self.header.steps += state.step;
+        self.f = state.f;
+        self.f.materialise_scale();
+        Ok(())
+    }
+
+    /// Number C of outputs: one for two classes.
+    pub fn outputs(&self) -> usize {
+        self.f.outputs()
+    }
+
+    /// f at `rows`, n×C row-major: predictions in the units of the targets, or class scores.
+    pub fn decision(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        rows.check_finite("X")?;
+        let mut out = vec![0.0; rows.len() * self.outputs()];
+        self.f.evaluate(rows, &mut out)?;
+        Ok(out)
+    }
+
+    /// The most likely class of each row.
+    pub fn classes_of(&self, rows: Rows<'_>) -> Result<Vec<u32>> {
+        self.classes()?;
+        Ok(self.decision(rows)?.chunks_exact(self.outputs()).map(|u| class_of(u) as u32).collect())
+    }
+
+    /// Class probabilities, n×K row-major.
+    pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        let classes = self.classes()?;
+        let scores = self.decision(rows)?;
+        let mut out = vec![0.0; rows.len() * classes];
+        let calibration = self.header.calibration.unwrap_or_default();
+        for (u, p) in scores.chunks_exact(self.outputs()).zip(out.chunks_exact_mut(classes)) {
+            if self.header.calibration.is_some() || self.header.loss.probabilities(u, p).is_none() {
+                calibration.probabilities(u, p);
+            }
+        }
+        Ok(out)
+    }
+
+    fn classes(&self) -> Result<usize> {
+        match self.header.options.task {
+            Task::Classification(classes) => Ok(classes),
+            Task::Regression(_) => Err(Error::Conflict("a regression model has no classes".into())),
+        }
+    }
+
+    /// What the fit chose and how it went.
+    pub fn summary(&self) -> Summary {
+        let map = self.f.map();
+        Summary {
+            task: self.header.options.task,
+            loss: self.header.loss,
+            kernel: map.kernel,
+            bandwidth: map.bandwidth,
+            scaling: if self.header.standard { "standard" } else { "none" },
+            projection: map.projection,
+            blocks: self.f.len(),
+            block_size: map.block_size,
+            features: self.f.len() * map.block_size,
+            columns: map.columns(),
+            path: self.header.path,
+            seed: map.seed.0,
+            history: self.header.history.clone(),
+        }
+    }
+
+    /// Names of the classes, in the order of their indices; empty if never set.
+    pub fn class_names(&self) -> &[String] {
+        &self.class_names
+    }
+
+    /// Attaches the names of the classes, kept in the model file.
+    pub fn set_class_names(&mut self, names: Vec<String>) {
+        self.class_names = names;
+    }
+
+    /// The model as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.container()?.to_bytes()
+    }
+
+    /// Writes the model atomically.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.container()?.save(path)
+    }
+
+    fn container(&self) -> Result<Container> {
+        let mut container = Container::new(MODEL);
+        let mut header = self.header.clone();
+        // Settings that never change the result are not part of it.
+        (header.options.chunk, header.options.max_time) = (0, None);
+        container.set_field("machine", &header)?;
+        container.set_field("class_names", &self.class_names)?;
+        let (map, c) = (self.f.map(), self.outputs());
+        let coefficients: Vec<f32> = (0..self.f.len()).flat_map(|b| self.f.coefficients(b).iter().copied()).collect();
+        container.insert("coefficients", vec![self.f.len(), map.block_size, c], coefficients)?;
+        container.insert("offset", vec![c], self.f.offset().to_vec())?;
+        container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
+        container.insert("scale", vec![map.columns()], map.scaling.scale.clone())?;
+        Ok(container)
+    }
+
+    /// Reads a model from the bytes of its file.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::from_container(Container::from_bytes(bytes)?)
+    }
+
+    /// Reads a model file.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::from_container(Container::load(path)?)
+    }
+
+    fn from_container(mut container: Container) -> Result<Self> {
+        container.expect_kind(MODEL)?;
+        let header: Header = container.field("machine")?;
+        let class_names: Vec<String> = container.field("class_names")?;
+        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        let c = outputs(header.loss, header.options.task);
+        let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
+        if columns == 0 || c == 0 {
+            return Err(Error::Format("a model needs at least one column and one output".into()));
+        }
+        let scaling = Scaling {
+            shift: container.take_f32s("shift", &[columns])?,
+            scale: container.take_f32s("scale", &[columns])?,
+        };
+        let map = FeatureMap {
+            kernel: header.options.kernel,
+            bandwidth: header.bandwidth,
+            projection: header.projection,
+            form: header.form,
+            block_size: header.block_size,
+            seed: header.options.seed,
+            scaling,
+        };
+        map.check().map_err(|e| Error::Format(e.to_string()))?;
+        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
+        let coefficients = container.take_f32s("coefficients", &[blocks, header.block_size, c])?;
+        let offset = container.take_f32s("offset", &[c])?;
+        let mut f = FeatureExpansion::new(map, offset);
+        coefficients.chunks_exact(header.block_size * c).for_each(|block| f.push(block.to_vec()));
+        Ok(Self { f, header, class_names })
+    }
+
+    /// The seed of the fit.
+    pub fn seed(&self) -> Seed {
+        self.header.options.seed
+    }
+}
+
+/// Outputs of a task under a loss.
+fn outputs(loss: LossSpec, task: Task) -> usize {
+    match task {
+        Task::Regression(targets) => targets,
+        Task::Classification(classes) => loss.outputs(classes),
+    }
+}
+
+/// The loss asked for, or the default: square for regression; for classification squared hinge (most accurate, scores
+/// calibrated on held-out rows), or softmax where no rows are held out.
+fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
+    let n = data.weights.map_or(data.rows.len() as f64, effective_rows);
+    options.loss.unwrap_or(match options.task {
+        Task::Regression(_) => LossSpec::Square,
+        Task::Classification(_) if n < SMALL as f64 || !options.early_stopping => LossSpec::Softmax,
+        Task::Classification(_) => LossSpec::SquaredHinge,
+    })
+}

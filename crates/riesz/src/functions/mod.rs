@@ -1,0 +1,15 @@
+//! Learning over functions: the tasks users have (part I).
+
+mod calibration;
+mod evidence;
+mod fit;
+mod geometry;
+mod machine;
+mod options;
+mod race;
+mod training;
+
+pub use calibration::Calibration;
+pub use machine::{HistoryEntry, KernelMachine, Summary};
+pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
+pub use training::Training;

@@ -1,0 +1,199 @@
+//! What a user can say about a fit; everything has a default.
+
+use crate::error::{non_negative, positive, Error, Result};
+use crate::kernel::{FeatureForm, KernelSpec, Projection};
+use crate::loss::LossSpec;
+use crate::random::Seed;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// What is learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Numbers, this many per row.
+    Regression(usize),
+    /// One of this many classes per row.
+    Classification(usize),
+}
+
+/// The bandwidth σ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bandwidth {
+    /// Chosen by held-out loss (2,000 rows and more) or by evidence.
+    Auto,
+    /// The median distance between rows.
+    Median,
+    /// √(d·var/2), which is scikit-learn's `gamma="scale"`.
+    Scale,
+    /// This number.
+    Value(f64),
+}
+
+impl FromStr for Bandwidth {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.parse::<f64>()) {
+            ("auto", _) => Ok(Self::Auto),
+            ("median", _) => Ok(Self::Median),
+            ("scale", _) => Ok(Self::Scale),
+            (_, Ok(value)) => Ok(Self::Value(positive("bandwidth", value)?)),
+            _ => {
+                let expected = "auto, median, scale or a positive number";
+                Err(Error::Unknown { name: "bandwidth", value: text.into(), expected })
+            }
+        }
+    }
+}
+
+/// What is done to the columns first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnScaling {
+    /// Whichever of the two others does better.
+    Auto,
+    /// Nothing.
+    None,
+    /// Zero mean and unit variance; constant columns are left out.
+    Standard,
+}
+
+impl FromStr for ColumnScaling {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            "standard" => Ok(Self::Standard),
+            _ => Err(Error::Unknown { name: "scaling", value: text.into(), expected: "auto, none, standard" }),
+        }
+    }
+}
+
+/// The ways to fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SolverSpec {
+    /// Block functional descent.
+    Auto,
+    /// Block functional descent: any loss, regularised by early stopping.
+    Block,
+    /// The regularised problem on fixed features: square loss.
+    Ridge,
+    /// Doubly stochastic gradients: every row once, in order.
+    Stream,
+}
+
+impl FromStr for SolverSpec {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "block" => Ok(Self::Block),
+            "ridge" => Ok(Self::Ridge),
+            "stream" => Ok(Self::Stream),
+            _ => Err(Error::Unknown { name: "solver", value: text.into(), expected: "auto, block, ridge, stream" }),
+        }
+    }
+}
+
+/// All settings of a kernel machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// What is learnt.
+    pub task: Task,
+    /// The loss; `None`: square for regression; squared hinge for classification with a hold-out, else softmax.
+    pub loss: Option<LossSpec>,
+    /// Kernel family.
+    pub kernel: KernelSpec,
+    /// σ.
+    pub bandwidth: Bandwidth,
+    /// What is done to the columns first.
+    pub scaling: ColumnScaling,
+    /// How to fit.
+    pub solver: SolverSpec,
+    /// ν in (ν/2)‖f‖²; `None`: 0 for block descent, 0.01/n for ridge, 10⁻⁴ for stream.
+    pub ridge: Option<f64>,
+    /// ρ of block descent; `None`: by loss.
+    pub damping: Option<f64>,
+    /// Features per block; `None`: by the number of rows.
+    pub block_size: Option<usize>,
+    /// Most blocks.
+    pub max_blocks: usize,
+    /// Sweeps over the blocks after the first.
+    pub sweeps: usize,
+    /// Whether a part of the rows (2,000 and more) is held out to decide when to stop.
+    pub early_stopping: bool,
+    /// Most seconds; the blocks finished by then are the model.
+    pub max_time: Option<f64>,
+    /// Rows per step of the streaming solver.
+    pub batch_size: usize,
+    /// Frequencies; `None`: structured where it wins.
+    pub projection: Option<Projection>,
+    /// Feature form.
+    pub form: FeatureForm,
+    /// Seed of everything.
+    pub seed: Seed,
+    /// Rows whose features are held in memory at a time, 0: automatic. Never changes the result.
+    pub chunk: usize,
+}
+
+impl Options {
+    /// The defaults for a task.
+    pub fn new(task: Task, seed: Seed) -> Self {
+        Self {
+            task,
+            loss: None,
+            kernel: KernelSpec::Gaussian,
+            bandwidth: Bandwidth::Auto,
+            scaling: ColumnScaling::Auto,
+            solver: SolverSpec::Auto,
+            ridge: None,
+            damping: None,
+            block_size: None,
+            max_blocks: 64,
+            sweeps: 0,
+            early_stopping: true,
+            max_time: None,
+            batch_size: 1_024,
+            projection: None,
+            form: FeatureForm::Phase,
+            seed,
+            chunk: 0,
+        }
+    }
+
+    /// Refuses settings outside their domain or at odds with each other.
+    pub fn check(&self) -> Result<()> {
+        if let Bandwidth::Value(value) = self.bandwidth {
+            positive("bandwidth", value)?;
+        }
+        self.ridge.map(|v| non_negative("ridge", v)).transpose()?;
+        self.damping.map(|v| positive("damping", v)).transpose()?;
+        self.max_time.map(|v| positive("max_time", v)).transpose()?;
+        positive("max_blocks", self.max_blocks as f64)?;
+        positive("batch_size", self.batch_size as f64)?;
+        if let Task::Classification(classes) = self.task {
+            if classes < 2 {
+                return Err(Error::OneClass(format!("{classes} class")));
+            }
+        }
+        let regression = matches!(self.task, Task::Regression(_));
+        match self.loss {
+            Some(loss) if regression && loss.is_classification() => {
+                Err(Error::Conflict(format!("loss = {loss} is for classification; use square")))
+            }
+            _ if !regression && self.solver == SolverSpec::Ridge => {
+                Err(Error::Conflict("solver = ridge is for regression; classifiers are fitted by block or stream".into()))
+            }
+            Some(LossSpec::Square) if !regression => {
+                Err(Error::Conflict("loss = square is for regression; use squared_hinge, softmax, logistic or hinge".into()))
+            }
+            Some(loss) if self.solver == SolverSpec::Ridge && loss != LossSpec::Square => {
+                Err(Error::Conflict(format!("solver = ridge solves the square loss; loss = {loss} needs solver = block")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

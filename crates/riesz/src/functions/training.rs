@@ -1,0 +1,150 @@
+//! The data of a fit, checked once and brought into the form the solvers want.
+
+use super::options::Task;
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::loss::LossSpec;
+use std::borrow::Cow;
+
+/// Rows, targets and weights as the caller has them.
+#[derive(Clone, Copy)]
+pub struct Training<'a> {
+    /// X.
+    pub rows: Rows<'a>,
+    /// n×T numbers for regression; n class indices for classification.
+    pub targets: &'a [f32],
+    /// Sample weights, not negative; `None`: all one.
+    pub weights: Option<&'a [f32]>,
+}
+
+impl Training<'_> {
+    /// Refuses empty data, mismatched lengths, NaN, infinities, negative weights and unknown classes by name.
+    pub fn check(&self, task: Task) -> Result<()> {
+        if self.rows.is_empty() {
+            return Err(Error::Empty { what: "X", needed: "one row" });
+        }
+        self.rows.check_finite("X")?;
+        let per_row = match task {
+            Task::Regression(targets) => targets,
+            Task::Classification(_) => 1,
+        };
+        let n = self.rows.len();
+        if self.targets.len() != n * per_row {
+            return Err(Error::RowCount { what: "y", expected: n, found: self.targets.len() / per_row.max(1) });
+        }
+        if let Some(i) = self.targets.iter().position(|y| !y.is_finite()) {
+            let value = f64::from(self.targets[i]);
+            return Err(Error::NotFinite { what: "y", value, row: i / per_row, column: i % per_row });
+        }
+        if let Task::Classification(classes) = task {
+            let bad = |y: &f32| y.fract() != 0.0 || *y < 0.0 || *y >= classes as f32;
+            if let Some(row) = self.targets.iter().position(bad) {
+                let value = f64::from(self.targets[row]);
+                let expected = "class indices from 0 to the number of classes minus one";
+                return Err(Error::Target { loss: "classification", value, row, expected });
+            }
+        }
+        self.check_weights(n)
+    }
+
+    fn check_weights(&self, n: usize) -> Result<()> {
+        let Some(weights) = self.weights else { return Ok(()) };
+        if weights.len() != n {
+            return Err(Error::RowCount { what: "sample_weight", expected: n, found: weights.len() });
+        }
+        if let Some(row) = weights.iter().position(|w| !w.is_finite()) {
+            let value = f64::from(weights[row]);
+            return Err(Error::NotFinite { what: "sample_weight", value, row, column: 0 });
+        }
+        if let Some(&w) = weights.iter().find(|w| **w < 0.0) {
+            return Err(Error::OutOfRange { name: "sample_weight", value: f64::from(w), range: "[0, inf)" });
+        }
+        if weights.iter().all(|&w| w == 0.0) {
+            return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
+        }
+        Ok(())
+    }
+}
+
+/// Data in the form of the solvers: encoded targets and explicit weights.
+pub(crate) struct Prepared<'a> {
+    pub x: Cow<'a, [f32]>,
+    rows: Option<Rows<'a>>,
+    columns: usize,
+    /// Targets of the loss.
+    pub targets: Vec<f32>,
+    /// Sample weights.
+    pub weights: Vec<f32>,
+}
+
+/// Rows below which nothing is held out or subsampled, so that weights are exactly equivalent to repeated rows.
+pub(crate) const SMALL: usize = 2_000;
+
+impl<'a> Prepared<'a> {
+    /// Encodes class indices for `loss`; merges identical rows of small data.
+    pub(crate) fn new(data: &Training<'a>, task: Task, loss: LossSpec) -> Self {
+        let n = data.rows.len();
+        let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        let targets = encode(data.targets, task, loss);
+        let columns = data.rows.columns();
+        if effective_rows(&weights) >= SMALL as f64 {
+            return Self { x: Cow::Borrowed(&[]), rows: Some(data.rows), columns, targets, weights };
+        }
+        let (x, targets, weights) = merge(&data.rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
+        Self { x: Cow::Owned(x), rows: None, columns, targets, weights }
+    }
+
+    /// The rows.
+    pub(crate) fn rows(&self) -> Result<Rows<'_>> {
+        match self.rows {
+            Some(rows) => Ok(rows),
+            None => Rows::single(&self.x, self.columns),
+        }
+    }
+
+    /// Whether the data are small in the sense of [`SMALL`].
+    pub(crate) fn is_small(&self) -> bool {
+        self.rows.is_none()
+    }
+}
+
+/// Σ w: the number of rows, were every row repeated as often as its weight says.
+pub(crate) fn effective_rows(weights: &[f32]) -> f64 {
+    weights.iter().map(|&w| f64::from(w)).sum()
+}
+
+fn encode(targets: &[f32], task: Task, loss: LossSpec) -> Vec<f32> {
+    match task {
+        Task::Regression(_) => targets.to_vec(),
+        Task::Classification(classes) => targets.iter().map(|&y| loss.encode(classes, y as usize)).collect(),
+    }
+}
+
+/// Merges identical (x, y) into one row of their summed weight, in lexicographic order, and drops rows of weight zero:
+/// repeated rows, weights and the order of rows then lead to the same bits.
+fn merge(x: &[f32], columns: usize, y: &[f32], weights: &[f32]) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
+    let (n, t) = (weights.len(), y.len() / weights.len());
+    // −0 and 0 are one number.
+    let key = |i: usize| x[i * columns..(i + 1) * columns].iter().chain(&y[i * t..(i + 1) * t]).map(|v| v + 0.0);
+    let compare = |a: &usize, b: &usize| {
+        let unequal = key(*a).zip(key(*b)).map(|(a, b)| a.total_cmp(&b)).find(|o| o.is_ne());
+        unequal.unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let mut order: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
+    order.sort_by(compare);
+    let (mut xs, mut ys, mut sums) = (Vec::new(), Vec::new(), Vec::<f64>::new());
+    let mut last = None;
+    for i in order {
+        if last.is_some_and(|l| compare(&l, &i).is_eq()) {
+            if let Some(sum) = sums.last_mut() {
+                *sum += f64::from(weights[i]);
+            }
+            continue;
+        }
+        xs.extend_from_slice(&x[i * columns..(i + 1) * columns]);
+        ys.extend_from_slice(&y[i * t..(i + 1) * t]);
+        sums.push(f64::from(weights[i]));
+        last = Some(i);
+    }
+    (xs, ys, sums.into_iter().map(|w| w as f32).collect())
+}
