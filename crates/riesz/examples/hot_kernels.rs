@@ -6,7 +6,9 @@
 //! Prints the measured peak of the core (a loop of independent fused multiply-adds), and for the dense and the
 //! structured pipeline the time per pass (features, cosine, Φ A and Φᵀ R) and its share of that peak.
 
-use riesz::compute::{adjoint, apply, normal_equations, DenseBlock, FeatureBlock, Gram, GramSample, Path, StructuredBlock};
+use riesz::compute::{
+    adjoint, apply, normal_equations, DenseBlock, FeatureBlock, Gram, GramSample, Path, StructuredBlock,
+};
 use riesz::data::Rows;
 use riesz::random::{BlockIndex, Seed};
 use std::time::Instant;
@@ -79,7 +81,10 @@ fn run() {
         let (a, r) = (pseudo(m * c), pseudo(n * c));
         let mut out = vec![0.0; n * c];
         let mut time = |block: &FeatureBlock| {
-            (best(|| apply(path, &[(block, &a)], rows, c, &mut out)), best(|| drop(adjoint(path, block, rows, &r, c))))
+            (
+                best(|| apply(path, &[(block, &a)], rows, c, &mut out)),
+                best(|| drop(adjoint(path, block, rows, &r, c))),
+            )
         };
         let (da, dr) = time(&dense(d, m));
         let (sa, sr) = time(&structured(d, m));
@@ -100,10 +105,17 @@ fn run() {
         for path in Path::available() {
             let mut gram = Gram::default();
             let sample = GramSample::new(n, n, Seed(1), BlockIndex(0));
-            let t = best(|| drop(normal_equations(path, &block, rows, &residual, &weights, sample, 4_096, &mut gram)));
+            let t = best(|| {
+                drop(normal_equations(path, &block, rows, &residual, &weights, sample, 4_096, &mut gram))
+            });
             let f = best(|| drop(adjoint(path, &block, rows, &residual, 10)));
             let rate = n as f64 * (m * (m + 1)) as f64 / (t - f);
-            println!("Gram m={m} {path}: {:.1} ms with gradient, {:.1} ms gradient alone; Gram {:.0} GFLOP/s", t * 1e3, f * 1e3, rate / 1e9);
+            println!(
+                "Gram m={m} {path}: {:.1} ms with gradient, {:.1} ms gradient alone; Gram {:.0} GFLOP/s",
+                t * 1e3,
+                f * 1e3,
+                rate / 1e9
+            );
         }
     }
 }

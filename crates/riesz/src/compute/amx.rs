@@ -1,7 +1,7 @@
 //! Gram matrices on AMX tiles: bfloat16 products, single-precision sums.
 //!
 //! A tile product multiplies 16×32 by 32×16 numbers in sixteen cycles, an order of magnitude above the vector
-//! units. Features are bounded by √2, so rounding them to bfloat16 perturbs each product by at most 2⁻⁸ and
+//! units. Features are bounded by √2, so rounding them to bfloat16 perturbs each product by at most 2⁻⁷ and
 //! the mean of thousands of them far less; H is a preconditioner, the gradient stays in single precision.
 
 use super::buffer::Buffer;
@@ -154,7 +154,8 @@ impl Sink for Pack<'_> {
             return;
         }
         let step = self.step(packed);
-        let tiles = self.left[step.clone()].chunks_exact(TILE_SIZE).zip(self.right[step].chunks_exact_mut(TILE_SIZE));
+        let tiles =
+            self.left[step.clone()].chunks_exact(TILE_SIZE).zip(self.right[step].chunks_exact_mut(TILE_SIZE));
         for (left, right) in tiles {
             // SAFETY: a tile is sixteen vectors; loads, shuffles and stores keep every bit.
             unsafe {
@@ -210,7 +211,8 @@ mod tiles {
         // `ldtilecfg` and `tilerelease` no other code of this thread uses tile registers.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) CONFIGURATION.0.as_ptr(), options(nostack, readonly));
-            let at = |base: &[u16], first: usize, j: usize| base.as_ptr().add(first * step + 2 * j * TILE_SIZE);
+            let at =
+                |base: &[u16], first: usize, j: usize| base.as_ptr().add(first * step + 2 * j * TILE_SIZE);
             for j in 0..i + blocks.len() {
                 for first in (0..rows.div_ceil(TILE_ROWS)).step_by(STEPS) {
                     let steps = (rows.div_ceil(TILE_ROWS) - first).min(STEPS);

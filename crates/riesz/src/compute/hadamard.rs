@@ -177,7 +177,9 @@ mod tests {
         #[inline(always)]
         unsafe fn run<L: Lanes>(self) {
             let x = self.0.to_vec();
-            unsafe { three_transforms::<L>(x.as_ptr(), self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len() / 3) }
+            unsafe {
+                three_transforms::<L>(x.as_ptr(), self.0.as_mut_ptr(), self.1.as_ptr(), self.1.len() / 3)
+            }
         }
     }
 
@@ -197,7 +199,8 @@ mod tests {
     fn equals_three_textbook_transforms_for_every_size() {
         for path in Path::available() {
             for size in (4..15).map(|k| 1usize << k) {
-                let signs: Vec<f32> = (0..3 * size).map(|i| if (i * i / 7) % 3 == 0 { -1.0 } else { 1.0 }).collect();
+                let signs: Vec<f32> =
+                    (0..3 * size).map(|i| if (i * i / 7) % 3 == 0 { -1.0 } else { 1.0 }).collect();
                 let mut z: Vec<f32> = (0..size * LANES).map(|i| ((i * 37) % 101) as f32 - 50.0).collect();
                 let lanes = [0, 7, 15];
                 let mut expected: Vec<Vec<f64>> =

@@ -123,7 +123,11 @@ impl Lanes for Portable {
         let rounded = self.0.map(|t| t + MAGIC);
         let r = std::array::from_fn(|i| {
             let r = self.0[i] - (rounded[i] - MAGIC);
-            if self.0[i].abs() < 4_194_304.0 { r } else { 0.0 }
+            if self.0[i].abs() < 4_194_304.0 {
+                r
+            } else {
+                0.0
+            }
         });
         (Self(r), Self(rounded.map(|s| f32::from_bits(s.to_bits() << 31))))
     }
@@ -191,7 +195,9 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
-            unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1)) }
+            unsafe {
+                Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1))
+            }
         }
         #[inline(always)]
         unsafe fn fold(self) -> (Self, Self) {
@@ -421,7 +427,10 @@ mod tests {
             for (t, c) in t.iter().zip(&out) {
                 let exact = std::f64::consts::SQRT_2 * (std::f64::consts::PI * f64::from(*t)).cos();
                 assert!(c.abs() <= 1.414_214, "{path}: cos({t}) = {c}");
-                assert!(t.abs() > 1e5 || (f64::from(*c) - exact).abs() < 3e-7, "{path}: cos(π {t}) = {c}, not {exact}");
+                assert!(
+                    t.abs() > 1e5 || (f64::from(*c) - exact).abs() < 3e-7,
+                    "{path}: cos(π {t}) = {c}, not {exact}"
+                );
             }
         }
     }

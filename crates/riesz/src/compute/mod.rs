@@ -78,7 +78,13 @@ pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32
 /// out += Σ_b Φ_b A_b: `blocks` yields a block and its m×C row-major coefficients; `out` is n×C row-major.
 ///
 /// Rows in parallel, blocks in order.
-pub fn apply(path: Path, blocks: &[(&FeatureBlock, &[f32])], rows: Rows<'_>, outputs: usize, out: &mut [f32]) {
+pub fn apply(
+    path: Path,
+    blocks: &[(&FeatureBlock, &[f32])],
+    rows: Rows<'_>,
+    outputs: usize,
+    out: &mut [f32],
+) {
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * outputs)).collect();
     parts.into_par_iter().with_max_len(1).for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
@@ -112,7 +118,8 @@ pub fn normal_equations(
     for start in (0..n).step_by(per_chunk * TILE) {
         let range = start..(start + per_chunk * TILE).min(n);
         let mut partials = vec![vec![0.0; outputs * m]; range.len().div_ceil(TILE)];
-        let parts = partials.iter_mut().zip(residual[start * outputs..range.end * outputs].chunks(TILE * outputs));
+        let parts =
+            partials.iter_mut().zip(residual[start * outputs..range.end * outputs].chunks(TILE * outputs));
         let sinks = parts.map(|(out, r)| Adjoint::new(r, outputs, m, out)).collect();
         let x = rows.tile(range.clone(), &mut buffer);
         gram.add(path, block, start / TILE, x, &weights[range], sample, sinks);
@@ -122,7 +129,13 @@ pub fn normal_equations(
 }
 
 /// Φᵀ R, C×m.
-pub fn adjoint(path: Path, block: &FeatureBlock, rows: Rows<'_>, residual: &[f32], outputs: usize) -> Vec<f32> {
+pub fn adjoint(
+    path: Path,
+    block: &FeatureBlock,
+    rows: Rows<'_>,
+    residual: &[f32],
+    outputs: usize,
+) -> Vec<f32> {
     let m = block.features();
     let mut gradient = vec![0.0_f64; outputs * m];
     // A bounded number of partial sums at a time, added in tile order.

@@ -35,11 +35,31 @@ pub(crate) trait Sink {
 macro_rules! by_width {
     ($left:expr, $c:ident, |$W:ident| $call:expr) => {
         match $left {
-            10.. => { const $W: usize = 10; $call; $c += $W; }
-            5..=9 => { const $W: usize = 5; $call; $c += $W; }
-            3..=4 => { const $W: usize = 3; $call; $c += $W; }
-            2 => { const $W: usize = 2; $call; $c += $W; }
-            _ => { const $W: usize = 1; $call; $c += $W; }
+            10.. => {
+                const $W: usize = 10;
+                $call;
+                $c += $W;
+            }
+            5..=9 => {
+                const $W: usize = 5;
+                $call;
+                $c += $W;
+            }
+            3..=4 => {
+                const $W: usize = 3;
+                $call;
+                $c += $W;
+            }
+            2 => {
+                const $W: usize = 2;
+                $call;
+                $c += $W;
+            }
+            _ => {
+                const $W: usize = 1;
+                $call;
+                $c += $W;
+            }
         }
     };
 }
@@ -116,7 +136,13 @@ impl<'a> Adjoint<'a> {
 
     /// Sixteen features (rows of `phi` after transposition) times W outputs.
     #[inline(always)]
-    unsafe fn block<L: Lanes, const W: usize>(&mut self, phi: &[L; LANES], row: usize, feature: usize, c: usize) {
+    unsafe fn block<L: Lanes, const W: usize>(
+        &mut self,
+        phi: &[L; LANES],
+        row: usize,
+        feature: usize,
+        c: usize,
+    ) {
         let rows = (self.residual.len() / self.outputs - row).min(LANES);
         // SAFETY: c + W ≤ C, row + rows is within R, feature + 16 ≤ m.
         unsafe {
@@ -185,7 +211,12 @@ impl<'a> Materialise<'a> {
         Self { features, roots: None, selection: Selection::ALL, out }
     }
 
-    pub(crate) fn weighted(features: usize, roots: &'a [f32], selection: Selection, out: &'a mut [f32]) -> Self {
+    pub(crate) fn weighted(
+        features: usize,
+        roots: &'a [f32],
+        selection: Selection,
+        out: &'a mut [f32],
+    ) -> Self {
         Self { features, roots: Some(roots), selection, out }
     }
 }

@@ -66,7 +66,8 @@ impl<S: Sink> Kernel for Stream<'_, S> {
                         for first in (0..block.features()).step_by(frequencies) {
                             let (gain, phase) = (&block.gain[offset..], &block.phase[first + offset..]);
                             activate::<L>(z, &gain[..count], &phase[..count], &mut phi);
-                            let group = Group { phi: phi.as_ptr(), stride: LANES, offset: first + offset, count };
+                            let group =
+                                Group { phi: phi.as_ptr(), stride: LANES, offset: first + offset, count };
                             self.sink.take::<L>(row, group);
                         }
                     }

@@ -124,8 +124,12 @@ impl<'a> Rows<'a> {
     pub fn check_finite(&self, what: &'static str) -> Result<()> {
         let columns = self.columns();
         let offence = match self {
-            Self::Single(m) => m.values.iter().position(|v| !v.is_finite()).map(|i| (i, f64::from(m.values[i]))),
-            Self::Double(m) => m.values.iter().position(|&v| !(v as f32).is_finite()).map(|i| (i, m.values[i])),
+            Self::Single(m) => {
+                m.values.iter().position(|v| !v.is_finite()).map(|i| (i, f64::from(m.values[i])))
+            }
+            Self::Double(m) => {
+                m.values.iter().position(|&v| !(v as f32).is_finite()).map(|i| (i, m.values[i]))
+            }
         };
         match offence {
             None => Ok(()),

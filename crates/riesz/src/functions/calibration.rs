@@ -61,7 +61,13 @@ impl Calibration {
         current
     }
 
-    fn negative_log_likelihood(&self, scores: &[f32], outputs: usize, labels: &[usize], weights: &[f32]) -> f64 {
+    fn negative_log_likelihood(
+        &self,
+        scores: &[f32],
+        outputs: usize,
+        labels: &[usize],
+        weights: &[f32],
+    ) -> f64 {
         let mut row = vec![0.0; outputs.max(2)];
         let mut total = 0.0;
         for ((u, &label), &w) in scores.chunks_exact(outputs).zip(labels).zip(weights) {
@@ -86,7 +92,9 @@ mod tests {
     fn recovers_a_logistic_link() {
         let n = 20_000;
         let u: Vec<f32> = (0..n).map(|i| (4.0 * draw(2 * i) - 2.0) as f32).collect();
-        let label = |i: u32| usize::from(draw(2 * i + 1) < 1.0 / (1.0 + (-(3.0 * f64::from(u[i as usize]) - 1.0)).exp()));
+        let label = |i: u32| {
+            usize::from(draw(2 * i + 1) < 1.0 / (1.0 + (-(3.0 * f64::from(u[i as usize]) - 1.0)).exp()))
+        };
         let labels: Vec<usize> = (0..n).map(label).collect();
         let fit = Calibration::fit(&u, 1, &labels, &vec![1.0; n as usize]);
         assert!((fit.slope - 3.0).abs() < 0.2 && (fit.intercept + 1.0).abs() < 0.12, "{fit:?}");

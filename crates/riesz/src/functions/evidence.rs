@@ -21,7 +21,12 @@ const NOISES: [f64; 7] = [1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0];
 /// ```
 ///
 /// which depends on the rows through weighted sums alone: weights are exactly equivalent to repeated rows.
-pub(crate) fn log_evidence(map: &FeatureMap, rows: Rows<'_>, y: &[f64], weights: &[f32]) -> Result<(f64, f64)> {
+pub(crate) fn log_evidence(
+    map: &FeatureMap,
+    rows: Rows<'_>,
+    y: &[f64],
+    weights: &[f32],
+) -> Result<(f64, f64)> {
     let (m, n) = (map.block_size, rows.len());
     let outputs = y.len() / n;
     let mut phi = vec![0.0_f32; n * m];
@@ -39,7 +44,8 @@ pub(crate) fn log_evidence(map: &FeatureMap, rows: Rows<'_>, y: &[f64], weights:
         let factor = Llt::new(system.as_ref(), Side::Lower).ok()?;
         let log_det: f64 = (0..m).map(|j| 2.0 * factor.L()[(j, j)].ln() - shift.ln()).sum();
         let solved = factor.solve(&b);
-        let explained: f64 = (0..outputs).flat_map(|c| (0..m).map(move |j| (j, c))).map(|at| b[at] * solved[at]).sum();
+        let explained: f64 =
+            (0..outputs).flat_map(|c| (0..m).map(move |j| (j, c))).map(|at| b[at] * solved[at]).sum();
         let misfit = (energy - explained).max(0.0) / noise;
         let evidence = -0.5 * (misfit + outputs as f64 * (log_det + rows_in_effect * noise.ln()));
         Some((noise, evidence))

@@ -79,7 +79,20 @@ impl<'a> Fit<'a> {
         let offset = initial_offset(loss_spec, &*loss, &targets, &weights);
         let moments = Moments::of(rows, &prepared.weights);
         let small = prepared.is_small();
-        Ok(Self { options, loss_spec, loss, rows, small, targets, units, weights, held, offset, moments, fingerprint })
+        Ok(Self {
+            options,
+            loss_spec,
+            loss,
+            rows,
+            small,
+            targets,
+            units,
+            weights,
+            held,
+            offset,
+            moments,
+            fingerprint,
+        })
     }
 
     /// Fits.
@@ -103,7 +116,11 @@ impl<'a> Fit<'a> {
     }
 
     fn max_blocks(&self) -> usize {
-        if self.small { self.options.max_blocks.min(SMALL_BLOCKS) } else { self.options.max_blocks }
+        if self.small {
+            self.options.max_blocks.min(SMALL_BLOCKS)
+        } else {
+            self.options.max_blocks
+        }
     }
 
     fn default_damping(&self) -> f64 {
@@ -128,7 +145,8 @@ impl<'a> Fit<'a> {
         if self.small {
             let shape = (self.max_blocks(), self.block_size());
             let y = self.centred_targets();
-            let mut setting = by_evidence(self.options, self.rows, &self.weights, &self.moments, &y, shape, control)?;
+            let mut setting =
+                by_evidence(self.options, self.rows, &self.weights, &self.moments, &y, shape, control)?;
             // ½ stands for the curvature of a classification loss where the evidence assumes the square loss.
             let curvature = if self.loss_spec.is_classification() { 0.5 } else { 1.0 };
             setting.damping = self.options.damping.unwrap_or(curvature * setting.damping);
@@ -156,7 +174,13 @@ impl<'a> Fit<'a> {
         let value = |i: usize, k: usize| match (self.options.task, c) {
             (Task::Regression(_), _) => f64::from(self.targets[i * c + k]),
             (Task::Classification(_), 1) => f64::from(self.targets[i]),
-            (Task::Classification(_), _) => if self.targets[i] as usize == k { 1.0 } else { -1.0 },
+            (Task::Classification(_), _) => {
+                if self.targets[i] as usize == k {
+                    1.0
+                } else {
+                    -1.0
+                }
+            }
         };
         let total = effective_rows(&self.weights);
         let mean: Vec<f64> = (0..c)
@@ -167,7 +191,8 @@ impl<'a> Fit<'a> {
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
         let Options { kernel, seed, projection, form, .. } = *self.options;
-        let mut map = FeatureMap::new(kernel, setting.bandwidth, self.block_size(), seed, setting.scaling.clone())?;
+        let mut map =
+            FeatureMap::new(kernel, setting.bandwidth, self.block_size(), seed, setting.scaling.clone())?;
         map.projection = projection.unwrap_or(map.projection);
         map.form = form;
         map.check()?;
@@ -185,10 +210,23 @@ impl<'a> Fit<'a> {
         let elapsed = control.elapsed();
         let report = |done, residual| {
             let (phase, held_out_loss, held_out_error) = (Phase::Ridge, None, None);
-            control.report(Progress { phase, done, most: 1_000, loss: residual, held_out_loss, held_out_error, elapsed })
+            control.report(Progress {
+                phase,
+                done,
+                most: 1_000,
+                loss: residual,
+                held_out_loss,
+                held_out_error,
+                elapsed,
+            })
         };
         let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
-        Ok(Outcome { f: self.in_units(f), standard: setting.standard, calibration: None, history: Vec::new() })
+        Ok(Outcome {
+            f: self.in_units(f),
+            standard: setting.standard,
+            calibration: None,
+            history: Vec::new(),
+        })
     }
 
     fn block(&self, control: &mut Control<'_>) -> Result<Outcome> {
@@ -299,7 +337,14 @@ impl<'a> Fit<'a> {
         control.report(progress)
     }
 
-    fn progress(&self, standing: &Standing, loss: f64, phase: Phase, most: usize, control: &Control<'_>) -> Progress {
+    fn progress(
+        &self,
+        standing: &Standing,
+        loss: f64,
+        phase: Phase,
+        most: usize,
+        control: &Control<'_>,
+    ) -> Progress {
         let predictions = &standing.state.predictions;
         let held = self.has_hold_out() && phase == Phase::Fit;
         Progress {
@@ -350,8 +395,10 @@ impl<'a> Fit<'a> {
         if margin && self.has_hold_out() {
             let c = self.loss.outputs();
             let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
-            let scores: Vec<f32> =
-                rows.iter().flat_map(|&i| standing.state.predictions[i * c..(i + 1) * c].iter().copied()).collect();
+            let scores: Vec<f32> = rows
+                .iter()
+                .flat_map(|&i| standing.state.predictions[i * c..(i + 1) * c].iter().copied())
+                .collect();
             let labels: Vec<usize> = rows.iter().map(|&i| self.label(i)).collect();
             let weights: Vec<f32> = rows.iter().map(|&i| self.held[i]).collect();
             standing.calibration = Some(Calibration::fit(&scores, c, &labels, &weights));
@@ -384,8 +431,12 @@ impl<'a> Fit<'a> {
             return f;
         }
         let c = self.units.len();
-        let offset =
-            f.offset().iter().zip(&self.units).map(|(o, (mean, scale))| (mean + scale * f64::from(*o)) as f32).collect();
+        let offset = f
+            .offset()
+            .iter()
+            .zip(&self.units)
+            .map(|(o, (mean, scale))| (mean + scale * f64::from(*o)) as f32)
+            .collect();
         let mut out = FeatureExpansion::new(f.map().clone(), offset);
         for b in 0..f.len() {
             let scaled = |(i, a): (usize, &f32)| (f64::from(*a) * self.units[i % c].1) as f32;
@@ -422,7 +473,8 @@ impl<'a> Fit<'a> {
         container.expect_kind(CHECKPOINT)?;
         let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
         let options: Options = container.field("options")?;
-        let same = Options { max_time: None, chunk: 0, ..options } == Options { max_time: None, chunk: 0, ..self.options.clone() };
+        let same = Options { max_time: None, chunk: 0, ..options }
+            == Options { max_time: None, chunk: 0, ..self.options.clone() };
         if !same {
             return Err(differs("settings"));
         }
@@ -483,7 +535,10 @@ fn set_aside(options: &Options, weights: &[f32], small: bool) -> (Vec<f32>, Vec<
     let n = weights.len();
     let mut held = vec![0.0; n];
     let mut train = weights.to_vec();
-    if small || !options.early_stopping || options.solver == SolverSpec::Ridge && options.bandwidth != super::Bandwidth::Auto {
+    if small
+        || !options.early_stopping
+        || options.solver == SolverSpec::Ridge && options.bandwidth != super::Bandwidth::Auto
+    {
         return (train, held);
     }
     let order = Permutation::new(options.seed, Stream::HoldOut, BlockIndex(0), n);
@@ -501,7 +556,8 @@ fn initial_offset(spec: LossSpec, loss: &dyn Loss, targets: &[f32], weights: &[f
     }
     let total = effective_rows(weights);
     let share = |wanted: f32| {
-        let mass: f64 = targets.iter().zip(weights).filter(|(y, _)| **y == wanted).map(|(_, &w)| f64::from(w)).sum();
+        let mass: f64 =
+            targets.iter().zip(weights).filter(|(y, _)| **y == wanted).map(|(_, &w)| f64::from(w)).sum();
         (mass / total).clamp(1e-6, 1.0 - 1e-6)
     };
     let best = |p: f64| match spec {

@@ -40,7 +40,11 @@ impl Moments {
         let grand = self.mean.iter().sum::<f64>() / d;
         let between = self.mean.iter().map(|m| (m - grand).powi(2)).sum::<f64>() / d;
         let variance = self.variance.iter().sum::<f64>() / d + between;
-        if variance > 0.0 { (d * variance / 2.0).sqrt() } else { 1.0 }
+        if variance > 0.0 {
+            (d * variance / 2.0).sqrt()
+        } else {
+            1.0
+        }
     }
 }
 

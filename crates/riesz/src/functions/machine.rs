@@ -161,7 +161,9 @@ impl KernelMachine {
             Bandwidth::Value(value) => value,
             Bandwidth::Scale if standard => (data.rows.columns() as f64 / 2.0).sqrt(),
             Bandwidth::Scale => moments.scale_bandwidth(),
-            Bandwidth::Auto => 0.5 * median_distance(data.rows, &weights, &scaling, options.kernel, options.seed),
+            Bandwidth::Auto => {
+                0.5 * median_distance(data.rows, &weights, &scaling, options.kernel, options.seed)
+            }
             Bandwidth::Median => median_distance(data.rows, &weights, &scaling, options.kernel, options.seed),
         };
         let block_size = options.block_size.unwrap_or(512);
@@ -205,7 +207,8 @@ impl KernelMachine {
         // θν = 1 with a delay that keeps the first steps at the scale of the loss (spec 2.3).
         let curvature = f64::from(loss.curvature().unwrap_or(1.0));
         let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
-        let schedule = Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
+        let schedule =
+            Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
         let solver = FunctionalSgdConfig { schedule, ridge, average: false }.build()?;
         let mut state = solver.init(self.f.clone());
         let t = loss.targets();
@@ -222,7 +225,15 @@ impl KernelMachine {
             let info = solver.step(&mut state, &*loss, data.rows.slice(range), y, w)?;
             let (phase, done, elapsed) = (Phase::Stream, state.step as usize, control.elapsed());
             let (held_out_loss, held_out_error) = (None, None);
-            control.report(Progress { phase, done, most, loss: info.loss, held_out_loss, held_out_error, elapsed })?;
+            control.report(Progress {
+                phase,
+                done,
+                most,
+                loss: info.loss,
+                held_out_loss,
+                held_out_error,
+                elapsed,
+            })?;
         }
         self.header.steps += state.step;
         self.f = state.f;
@@ -318,7 +329,8 @@ impl KernelMachine {
         container.set_field("machine", &header)?;
         container.set_field("class_names", &self.class_names)?;
         let (map, c) = (self.f.map(), self.outputs());
-        let coefficients: Vec<f32> = (0..self.f.len()).flat_map(|b| self.f.coefficients(b).iter().copied()).collect();
+        let coefficients: Vec<f32> =
+            (0..self.f.len()).flat_map(|b| self.f.coefficients(b).iter().copied()).collect();
         container.insert("coefficients", vec![self.f.len(), map.block_size, c], coefficients)?;
         container.insert("offset", vec![c], self.f.offset().to_vec())?;
         container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;

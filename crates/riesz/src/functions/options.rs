@@ -66,7 +66,9 @@ impl FromStr for ColumnScaling {
             "auto" => Ok(Self::Auto),
             "none" => Ok(Self::None),
             "standard" => Ok(Self::Standard),
-            _ => Err(Error::Unknown { name: "scaling", value: text.into(), expected: "auto, none, standard" }),
+            _ => {
+                Err(Error::Unknown { name: "scaling", value: text.into(), expected: "auto, none, standard" })
+            }
         }
     }
 }
@@ -93,7 +95,11 @@ impl FromStr for SolverSpec {
             "block" => Ok(Self::Block),
             "ridge" => Ok(Self::Ridge),
             "stream" => Ok(Self::Stream),
-            _ => Err(Error::Unknown { name: "solver", value: text.into(), expected: "auto, block, ridge, stream" }),
+            _ => Err(Error::Unknown {
+                name: "solver",
+                value: text.into(),
+                expected: "auto, block, ridge, stream",
+            }),
         }
     }
 }
@@ -184,14 +190,16 @@ impl Options {
             Some(loss) if regression && loss.is_classification() => {
                 Err(Error::Conflict(format!("loss = {loss} is for classification; use square")))
             }
-            _ if !regression && self.solver == SolverSpec::Ridge => {
-                Err(Error::Conflict("solver = ridge is for regression; classifiers are fitted by block or stream".into()))
-            }
-            Some(LossSpec::Square) if !regression => {
-                Err(Error::Conflict("loss = square is for regression; use squared_hinge, softmax, logistic or hinge".into()))
-            }
+            _ if !regression && self.solver == SolverSpec::Ridge => Err(Error::Conflict(
+                "solver = ridge is for regression; classifiers are fitted by block or stream".into(),
+            )),
+            Some(LossSpec::Square) if !regression => Err(Error::Conflict(
+                "loss = square is for regression; use squared_hinge, softmax, logistic or hinge".into(),
+            )),
             Some(loss) if self.solver == SolverSpec::Ridge && loss != LossSpec::Square => {
-                Err(Error::Conflict(format!("solver = ridge solves the square loss; loss = {loss} needs solver = block")))
+                Err(Error::Conflict(format!(
+                    "solver = ridge solves the square loss; loss = {loss} needs solver = block"
+                )))
             }
             _ => Ok(()),
         }

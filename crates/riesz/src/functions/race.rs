@@ -47,7 +47,11 @@ impl Setting {
 }
 
 fn scaling(moments: &Moments, standard: bool) -> Scaling {
-    if standard { moments.standard() } else { moments.centred() }
+    if standard {
+        moments.standard()
+    } else {
+        moments.centred()
+    }
 }
 
 /// The data of a race.
@@ -117,7 +121,8 @@ pub(crate) fn race(
     for standard in scalings(options) {
         let scaling = scaling(moments, standard);
         let median = median_distance(small.rows, small.weights, &scaling, options.kernel, options.seed);
-        let at = |factor: f64| Setting { scaling: scaling.clone(), standard, bandwidth: factor * median, damping };
+        let at =
+            |factor: f64| Setting { scaling: scaling.clone(), standard, bandwidth: factor * median, damping };
         for factor in COARSE {
             consider(&mut best, at(factor), options, &small, FIRST, budget, control)?;
         }
@@ -200,12 +205,18 @@ fn trial(
     (block_size, blocks): (usize, usize),
     control: &mut Control<'_>,
 ) -> Result<Vec<f64>> {
-    let mut map =
-        FeatureMap::new(options.kernel, setting.bandwidth, block_size, options.seed, setting.scaling.clone())?;
+    let mut map = FeatureMap::new(
+        options.kernel,
+        setting.bandwidth,
+        block_size,
+        options.seed,
+        setting.scaling.clone(),
+    )?;
     map.projection = options.projection.unwrap_or(map.projection);
     map.form = options.form;
     map.check()?;
-    let config = BlockDescentConfig { damping: setting.damping, gram_rows_per_feature: 8, ..Default::default() };
+    let config =
+        BlockDescentConfig { damping: setting.damping, gram_rows_per_feature: 8, ..Default::default() };
     let solver = config.build()?;
     let mut state = solver.init(FeatureExpansion::new(map, field.offset.to_vec()), field.rows)?;
     let problem =
@@ -254,7 +265,10 @@ impl Subsample {
         let pick = |values: &[f32]| train.iter().map(|&i| values[i as usize]).collect();
         Self {
             x: field.rows.gather(&train),
-            targets: train.iter().flat_map(|&i| field.targets[i as usize * t..][..t].iter().copied()).collect(),
+            targets: train
+                .iter()
+                .flat_map(|&i| field.targets[i as usize * t..][..t].iter().copied())
+                .collect(),
             weights: pick(field.weights),
             held: pick(field.held),
             columns: field.rows.columns(),
@@ -299,8 +313,10 @@ pub(crate) fn by_evidence(
             control.check(0)?;
             let map = FeatureMap::new(options.kernel, bandwidth, features, options.seed, scaling.clone())?;
             let (noise, evidence) = log_evidence(&map, rows, y, weights)?;
-            let damping = noise * (blocks * block_size) as f64 / weights.iter().map(|&w| f64::from(w)).sum::<f64>();
-            let setting = Setting { scaling: scaling.clone(), standard, bandwidth, damping: damping.clamp(1e-4, 1e3) };
+            let damping =
+                noise * (blocks * block_size) as f64 / weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+            let setting =
+                Setting { scaling: scaling.clone(), standard, bandwidth, damping: damping.clamp(1e-4, 1e3) };
             if best.as_ref().is_none_or(|(_, b)| evidence > *b) {
                 best = Some((setting, evidence));
             }

@@ -30,7 +30,11 @@ impl Training<'_> {
         };
         let n = self.rows.len();
         if self.targets.len() != n * per_row {
-            return Err(Error::RowCount { what: "y", expected: n, found: self.targets.len() / per_row.max(1) });
+            return Err(Error::RowCount {
+                what: "y",
+                expected: n,
+                found: self.targets.len() / per_row.max(1),
+            });
         }
         if let Some(i) = self.targets.iter().position(|y| !y.is_finite()) {
             let value = f64::from(self.targets[i]);
@@ -90,7 +94,8 @@ impl<'a> Prepared<'a> {
         if effective_rows(&weights) >= SMALL as f64 {
             return Self { x: Cow::Borrowed(&[]), rows: Some(data.rows), columns, targets, weights };
         }
-        let (x, targets, weights) = merge(&data.rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
+        let (x, targets, weights) =
+            merge(&data.rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
         Self { x: Cow::Owned(x), rows: None, columns, targets, weights }
     }
 
@@ -125,7 +130,8 @@ fn encode(targets: &[f32], task: Task, loss: LossSpec) -> Vec<f32> {
 fn merge(x: &[f32], columns: usize, y: &[f32], weights: &[f32]) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
     let (n, t) = (weights.len(), y.len() / weights.len());
     // −0 and 0 are one number.
-    let key = |i: usize| x[i * columns..(i + 1) * columns].iter().chain(&y[i * t..(i + 1) * t]).map(|v| v + 0.0);
+    let key =
+        |i: usize| x[i * columns..(i + 1) * columns].iter().chain(&y[i * t..(i + 1) * t]).map(|v| v + 0.0);
     let compare = |a: &usize, b: &usize| {
         let unequal = key(*a).zip(key(*b)).map(|(a, b)| a.total_cmp(&b)).find(|o| o.is_ne());
         unequal.unwrap_or(std::cmp::Ordering::Equal)

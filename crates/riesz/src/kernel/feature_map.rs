@@ -71,7 +71,13 @@ pub struct FeatureMap {
 
 impl FeatureMap {
     /// A map with the default projection: structured where it wins, cosines with phase.
-    pub fn new(kernel: KernelSpec, bandwidth: f64, block_size: usize, seed: Seed, scaling: Scaling) -> Result<Self> {
+    pub fn new(
+        kernel: KernelSpec,
+        bandwidth: f64,
+        block_size: usize,
+        seed: Seed,
+        scaling: Scaling,
+    ) -> Result<Self> {
         let structured = kernel.kernel().is_isotropic() && padded(scaling.shift.len()) >= STRUCTURED_FROM;
         let projection = if structured { Projection::Structured } else { Projection::Dense };
         let map = Self { kernel, bandwidth, projection, form: FeatureForm::Phase, block_size, seed, scaling };
@@ -87,7 +93,9 @@ impl FeatureMap {
             return Err(Error::OutOfRange { name: "block_size", value, range: "positive multiples of 64" });
         }
         if self.projection == Projection::Structured && !self.kernel.kernel().is_isotropic() {
-            return Err(Error::Conflict("structured features need an isotropic kernel; use projection = dense".into()));
+            return Err(Error::Conflict(
+                "structured features need an isotropic kernel; use projection = dense".into(),
+            ));
         }
         Ok(())
     }
@@ -102,7 +110,9 @@ impl FeatureMap {
         let (frequencies, d) = (self.frequencies(), self.columns());
         match self.projection {
             Projection::Dense => 4 * (frequencies * d + self.block_size),
-            Projection::Structured => 4 * (3 * padded(d) * frequencies.div_ceil(padded(d)) + 2 * self.block_size),
+            Projection::Structured => {
+                4 * (3 * padded(d) * frequencies.div_ceil(padded(d)) + 2 * self.block_size)
+            }
         }
     }
 
@@ -201,15 +211,26 @@ mod tests {
                 .collect();
             let mean = means.iter().sum::<f64>() / blocks as f64;
             let variance = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (blocks - 1) as f64;
-            let scaled: Vec<f32> = (0..4 * d).map(|i| (x[i] - map.scaling.shift[i % d]) * map.scaling.scale[i % d]).collect();
-            let exact = map.kernel.evaluate(&scaled[a * d..(a + 1) * d], &scaled[b * d..(b + 1) * d], map.bandwidth);
+            let scaled: Vec<f32> =
+                (0..4 * d).map(|i| (x[i] - map.scaling.shift[i % d]) * map.scaling.scale[i % d]).collect();
+            let exact =
+                map.kernel.evaluate(&scaled[a * d..(a + 1) * d], &scaled[b * d..(b + 1) * d], map.bandwidth);
             let error = (mean - exact).abs() - bias;
-            assert!(error < 4.5 * (variance / blocks as f64).sqrt() + 1e-5, "{:?} {:?} {:?} d={d}: {mean} vs {exact}", map.kernel, map.projection, map.form);
+            assert!(
+                error < 4.5 * (variance / blocks as f64).sqrt() + 1e-5,
+                "{:?} {:?} {:?} d={d}: {mean} vs {exact}",
+                map.kernel,
+                map.projection,
+                map.form
+            );
         }
     }
 
     fn scaling(d: usize) -> Scaling {
-        Scaling { shift: (0..d).map(|i| 0.1 * i as f32 / d as f32).collect(), scale: (0..d).map(|i| 1.0 + i as f32 / d as f32).collect() }
+        Scaling {
+            shift: (0..d).map(|i| 0.1 * i as f32 / d as f32).collect(),
+            scale: (0..d).map(|i| 1.0 + i as f32 / d as f32).collect(),
+        }
     }
 
     #[test]
@@ -217,7 +238,8 @@ mod tests {
         for kernel in [KernelSpec::Gaussian, KernelSpec::Laplacian] {
             for form in [FeatureForm::Phase, FeatureForm::Paired] {
                 for d in [1, 3, 9, 40] {
-                    let bandwidth = 0.9 * if kernel == KernelSpec::Gaussian { (d as f64).sqrt() } else { d as f64 };
+                    let bandwidth =
+                        0.9 * if kernel == KernelSpec::Gaussian { (d as f64).sqrt() } else { d as f64 };
                     let mut map = FeatureMap::new(kernel, bandwidth, 512, Seed(3), scaling(d)).unwrap();
                     map.projection = Projection::Dense;
                     map.form = form;
@@ -231,7 +253,9 @@ mod tests {
     fn structured_feature_means_are_the_kernel_up_to_their_known_bias() {
         for form in [FeatureForm::Phase, FeatureForm::Paired] {
             for (d, bias) in [(20, 0.002), (54, 0.001), (100, 0.004), (300, 0.002)] {
-                let mut map = FeatureMap::new(KernelSpec::Gaussian, 0.9 * (d as f64).sqrt(), 512, Seed(4), scaling(d)).unwrap();
+                let mut map =
+                    FeatureMap::new(KernelSpec::Gaussian, 0.9 * (d as f64).sqrt(), 512, Seed(4), scaling(d))
+                        .unwrap();
                 assert_eq!(map.projection, Projection::Structured);
                 map.form = form;
                 assert_unbiased(map, bias);
@@ -252,11 +276,14 @@ mod tests {
 
     #[test]
     fn bad_settings_name_themselves() {
-        let map = |bandwidth, size| FeatureMap::new(KernelSpec::Gaussian, bandwidth, size, Seed(1), Scaling::identity(3));
+        let map = |bandwidth, size| {
+            FeatureMap::new(KernelSpec::Gaussian, bandwidth, size, Seed(1), Scaling::identity(3))
+        };
         assert!(map(-1.0, 64).unwrap_err().to_string().contains("bandwidth = -1"));
         assert!(map(f64::NAN, 64).unwrap_err().to_string().contains("bandwidth"));
         assert!(map(1.0, 100).unwrap_err().to_string().contains("multiples of 64"));
-        let mut laplacian = FeatureMap::new(KernelSpec::Laplacian, 1.0, 64, Seed(1), Scaling::identity(40)).unwrap();
+        let mut laplacian =
+            FeatureMap::new(KernelSpec::Laplacian, 1.0, 64, Seed(1), Scaling::identity(40)).unwrap();
         assert_eq!(laplacian.projection, Projection::Dense);
         laplacian.projection = Projection::Structured;
         assert!(laplacian.check().is_err());

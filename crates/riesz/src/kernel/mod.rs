@@ -62,7 +62,11 @@ impl std::str::FromStr for KernelSpec {
         match name {
             "gaussian" | "rbf" => Ok(Self::Gaussian),
             "laplacian" => Ok(Self::Laplacian),
-            _ => Err(Error::Unknown { name: "kernel", value: name.into(), expected: "gaussian (rbf), laplacian" }),
+            _ => Err(Error::Unknown {
+                name: "kernel",
+                value: name.into(),
+                expected: "gaussian (rbf), laplacian",
+            }),
         }
     }
 }

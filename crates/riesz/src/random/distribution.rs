@@ -122,10 +122,17 @@ mod tests {
 
     #[test]
     fn streams_blocks_and_lanes_do_not_collide() {
-        let at = |stream, block, index, lane| Address::new(Seed(5), stream, BlockIndex(block), index).words(lane);
+        let at =
+            |stream, block, index, lane| Address::new(Seed(5), stream, BlockIndex(block), index).words(lane);
         let base = at(Stream::Phase, 1, 2, 3);
         assert_eq!(base, at(Stream::Phase, 1, 2, 3));
-        for other in [at(Stream::Sign, 1, 2, 3), at(Stream::Phase, 2, 2, 3), at(Stream::Phase, 1, 3, 3), at(Stream::Phase, 1, 2, 4), at(Stream::Phase, 1 + (1 << 32), 2, 3)] {
+        for other in [
+            at(Stream::Sign, 1, 2, 3),
+            at(Stream::Phase, 2, 2, 3),
+            at(Stream::Phase, 1, 3, 3),
+            at(Stream::Phase, 1, 2, 4),
+            at(Stream::Phase, 1 + (1 << 32), 2, 3),
+        ] {
             assert_ne!(base, other);
         }
     }

@@ -29,7 +29,14 @@ pub struct BlockDescentConfig {
 
 impl Default for BlockDescentConfig {
     fn default() -> Self {
-        Self { damping: 0.1, ridge: 0.0, step: 1.0, local_curvature: true, gram_rows_per_feature: 16, chunk: 0 }
+        Self {
+            damping: 0.1,
+            ridge: 0.0,
+            step: 1.0,
+            local_curvature: true,
+            gram_rows_per_feature: 16,
+            chunk: 0,
+        }
     }
 }
 
@@ -150,7 +157,13 @@ impl BlockDescent {
         let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), None)?;
         let block = state.f.map().draw(BlockIndex(b as u64));
         let old = state.predictions.clone();
-        compute::apply(state.f.path(), &[(&block, &alpha)], problem.rows, loss.outputs(), &mut state.predictions);
+        compute::apply(
+            state.f.path(),
+            &[(&block, &alpha)],
+            problem.rows,
+            loss.outputs(),
+            &mut state.predictions,
+        );
         let (taken, _) = backtrack(state, problem, loss, &old, before, b)?;
         state.f.push(alpha.iter().map(|a| a * taken as f32).collect());
         let value = mean_loss(problem.loss, problem, &state.predictions);
@@ -165,7 +178,13 @@ impl BlockDescent {
         let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), Some(&current))?;
         let block = state.f.map().draw(BlockIndex(b as u64));
         let old = state.predictions.clone();
-        compute::apply(state.f.path(), &[(&block, &alpha)], problem.rows, loss.outputs(), &mut state.predictions);
+        compute::apply(
+            state.f.path(),
+            &[(&block, &alpha)],
+            problem.rows,
+            loss.outputs(),
+            &mut state.predictions,
+        );
         let (taken, _) = backtrack(state, problem, loss, &old, before, b)?;
         state.f.replace(b, current.iter().zip(&alpha).map(|(c, a)| c + a * taken as f32).collect());
         Ok(BlockInfo { loss: mean_loss(problem.loss, problem, &state.predictions), taken })
@@ -199,12 +218,18 @@ impl BlockDescent {
             })
             .collect();
         let solution = solve_regularised(system, gram, 1.0 / total, self.config.damping + ridge, &right);
-        let alpha = solution.ok_or(Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" })?;
+        let alpha =
+            solution.ok_or(Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" })?;
         Ok((alpha.into_iter().map(|a| (self.config.step * a) as f32).collect(), value))
     }
 
     /// Residuals, curvatures and the mean loss at the current predictions.
-    fn observe(&self, state: &BlockState, problem: &Problem<'_>, loss: &dyn Loss) -> (Vec<f32>, Vec<f32>, f64) {
+    fn observe(
+        &self,
+        state: &BlockState,
+        problem: &Problem<'_>,
+        loss: &dyn Loss,
+    ) -> (Vec<f32>, Vec<f32>, f64) {
         let (c, t) = (loss.outputs(), loss.targets());
         let n = problem.rows.len();
         let (mut residual, mut curvature) = (vec![0.0; n * c], vec![0.0; n]);

@@ -5,8 +5,8 @@ mod functional_sgd;
 mod ridge;
 mod schedule;
 
-pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
 pub(crate) use block_descent::weighted_loss;
+pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, SgdInfo, SgdState};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use schedule::Schedule;
@@ -21,7 +21,13 @@ use rayon::prelude::*;
 
 /// Solves (scale·G + ridge·I) X = B in double precision: `right` holds the right-hand sides, C×m.
 /// Returns X as m×C row-major, or `None` where the matrix is not positive definite; `system` is scratch memory.
-fn solve_regularised(system: &mut Buffer<f64>, gram: &Gram, scale: f64, ridge: f64, right: &[f64]) -> Option<Vec<f64>> {
+fn solve_regularised(
+    system: &mut Buffer<f64>,
+    gram: &Gram,
+    scale: f64,
+    ridge: f64,
+    right: &[f64],
+) -> Option<Vec<f64>> {
     let m = gram.features();
     let outputs = right.len() / m;
     system.resize(m * m);

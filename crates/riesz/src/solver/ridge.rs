@@ -83,7 +83,8 @@ impl Ridge {
             _ => self.conjugate_gradients(&f, rows, &roots, shift, &right, &mut progress)?,
         };
         // β = W^½ solution, n×C row-major.
-        let beta: Vec<f32> = (0..n * c).map(|i| (solution[i % c * n + i / c] * roots[i / c]) as f32).collect();
+        let beta: Vec<f32> =
+            (0..n * c).map(|i| (solution[i % c * n + i / c] * roots[i / c]) as f32).collect();
         for b in 0..self.config.blocks {
             let block = f.map().draw(BlockIndex(b as u64));
             f.push(self.coefficients(&f, &compute::adjoint(f.path(), &block, rows, &beta, c)));
@@ -113,8 +114,11 @@ impl Ridge {
             column.iter_mut().zip(roots).for_each(|(k, r)| *k *= r * roots[j]);
             column[j] += shift;
         }
-        let factor = Llt::new(kernel.as_ref(), Side::Lower)
-            .map_err(|_| Error::NotPositiveDefinite { block: 0, size: n, raise: "ridge" })?;
+        let factor = Llt::new(kernel.as_ref(), Side::Lower).map_err(|_| Error::NotPositiveDefinite {
+            block: 0,
+            size: n,
+            raise: "ridge",
+        })?;
         let c = right.len() / n.max(1);
         let mut x = Mat::from_fn(n, c, |i, j| right[j * n + i]);
         factor.solve_in_place(x.as_mut());
@@ -133,7 +137,14 @@ impl Ridge {
             compute::features(f.path(), &f.map().draw(BlockIndex(b as u64)), rows, &mut phi);
             let phi = faer::MatRef::from_row_major_slice(&phi, n, m);
             let par = faer::get_global_parallelism();
-            faer::linalg::matmul::matmul(product.as_mut(), faer::Accum::Replace, phi, phi.transpose(), 1.0, par);
+            faer::linalg::matmul::matmul(
+                product.as_mut(),
+                faer::Accum::Replace,
+                phi,
+                phi.transpose(),
+                1.0,
+                par,
+            );
             for j in 0..n {
                 let (column, add) = (kernel.col_as_slice_mut(j), product.col_as_slice(j));
                 column.iter_mut().zip(add).for_each(|(k, &p)| *k += factor * f64::from(p));
@@ -183,7 +194,14 @@ impl Ridge {
     }
 
     /// (W^½ K W^½ + nνI) p, one run of n numbers per output.
-    fn multiply(&self, f: &FeatureExpansion, rows: Rows<'_>, roots: &[f64], shift: f64, p: &[f64]) -> Vec<f64> {
+    fn multiply(
+        &self,
+        f: &FeatureExpansion,
+        rows: Rows<'_>,
+        roots: &[f64],
+        shift: f64,
+        p: &[f64],
+    ) -> Vec<f64> {
         let (n, c) = (rows.len(), f.outputs());
         let v: Vec<f32> = (0..n * c).map(|i| (p[i % c * n + i / c] * roots[i / c]) as f32).collect();
         let mut out = vec![0.0_f32; n * c];

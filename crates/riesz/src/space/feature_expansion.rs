@@ -115,7 +115,9 @@ impl FeatureExpansion {
             let drawn: Vec<_> = some.clone().map(|b| self.map.draw(BlockIndex(b as u64))).collect();
             let scaled: Vec<Vec<f32>> = match scale {
                 1.0 => Vec::new(),
-                _ => self.blocks[some.clone()].iter().map(|b| b.iter().map(|a| a * scale).collect()).collect(),
+                _ => {
+                    self.blocks[some.clone()].iter().map(|b| b.iter().map(|a| a * scale).collect()).collect()
+                }
             };
             let coefficients = if scale == 1.0 { &self.blocks[some] } else { &scaled[..] };
             let pairs: Vec<_> = drawn.iter().zip(coefficients).map(|(d, c)| (d, &c[..])).collect();
@@ -125,7 +127,11 @@ impl FeatureExpansion {
 
     fn check_columns(&self, rows: Rows<'_>) -> Result<()> {
         let (expected, found) = (self.map.columns(), rows.columns());
-        if expected == found { Ok(()) } else { Err(Error::Columns { expected, found }) }
+        if expected == found {
+            Ok(())
+        } else {
+            Err(Error::Columns { expected, found })
+        }
     }
 }
 

@@ -74,7 +74,8 @@ mod tests {
             let mut out = [0.0; 4];
             space.evaluate(rows, &mut out).unwrap();
             let k = (-0.5_f64 * 1.25).exp();
-            let exact = [1.5 * (1.0 + 0.5 * k), 1.5 * (-2.0 + 3.0 * k), 1.5 * (0.5 + k), 1.5 * (3.0 - 2.0 * k)];
+            let exact =
+                [1.5 * (1.0 + 0.5 * k), 1.5 * (-2.0 + 3.0 * k), 1.5 * (0.5 + k), 1.5 * (3.0 - 2.0 * k)];
             for (u, e) in out.iter().zip(exact) {
                 // Var φφ' ≤ 3/2, two terms of total weight at most 5, one of two blocks of 1,024.
                 assert!((f64::from(*u) - e).abs() < 4.5 * 5.0 * (1.5_f64 / 1_024.0).sqrt(), "{u} vs {e}");
