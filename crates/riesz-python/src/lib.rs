@@ -1,1 +1,38 @@
+//! The Python module `riesz._riesz`: NumPy arrays are borrowed, the interpreter is released, errors are converted.
+//! What the estimators do on top is in `python/riesz/`.
+//!
+//! An array that is being fitted to or predicted from must not be written to by another thread meanwhile.
 
+mod arrays;
+mod attend;
+mod errors;
+mod machine;
+mod settings;
+mod threads;
+
+use pyo3::prelude::*;
+
+/// The compiled part of riesz.
+#[pymodule]
+mod _riesz {
+    use super::{pyfunction, Python};
+
+    #[pymodule_export]
+    use crate::machine::Machine;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Runs the `riesz` command on `argv`, program name first, and returns its exit code.
+    #[pyfunction]
+    fn main(py: Python<'_>, argv: Vec<String>) -> i32 {
+        py.detach(|| riesz_cli::run(argv))
+    }
+
+    /// The instruction path of the hot kernels: portable, avx2, avx512 or amx.
+    #[pyfunction]
+    fn simd_path() -> String {
+        riesz::compute::Path::detect().to_string()
+    }
+}

@@ -53,14 +53,14 @@ struct FourPoints {
 
 const POINTS: usize = 4;
 const OUTPUTS: usize = 8;
-const RIDGE: f64 = 0.2;
+const RIDGE: f64 = 0.5;
 const BANDWIDTH: f64 = 1.0;
-const NOISE: f64 = 0.5;
+const NOISE: f64 = 1.0;
 
 impl FourPoints {
     fn new() -> Self {
         let x = vec![0.0_f32, 0.0, 1.0, 0.3, -0.5, 1.2, 2.0, -1.0];
-        let g = normals(1, 0, POINTS * OUTPUTS);
+        let g: Vec<f64> = normals(1, 0, POINTS * OUTPUTS).iter().map(|v| 0.5 * v).collect();
         let kernel = kernel_matrix(&x, &x, 2, BANDWIDTH);
         let targets = Mat::from_fn(POINTS, OUTPUTS, |i, c| g[i * OUTPUTS + c]);
         let optimum = &kernel * solve_shifted(&kernel, POINTS as f64 * RIDGE, &targets);
@@ -87,8 +87,8 @@ impl FourPoints {
 
     /// Errors of the last and of the averaged iterate at each of `times`.
     fn run(&self, seed: u64, theta: f64, times: &[u64]) -> Vec<[f64; 2]> {
-        // The delay t₀ = 8 ≥ θν keeps the first steps small (spec 2.3).
-        let schedule = Schedule::Inverse { theta, delay: 8.0 };
+        // A delay t₀ = θh ≥ θν, with h = 1 the curvature of the loss, keeps the first steps below 1/h (spec 2.3).
+        let schedule = Schedule::Inverse { theta, delay: theta };
         let solver = FunctionalSgdConfig { schedule, ridge: RIDGE, average: true }.build().unwrap();
         let map =
             FeatureMap::new(KernelSpec::Gaussian, BANDWIDTH, 64, Seed(seed), Scaling::identity(2)).unwrap();
@@ -109,8 +109,9 @@ impl FourPoints {
 /// E|f_t(x) − f*(x)|² = O(1/t) for θν in [1, 2) (Theorem 11), for the last iterate and for the average.
 ///
 /// 16 seeds × 8 outputs × 4 points are about 250 independent squared normals, so a mean squared error is known to
-/// √(2/250) = 9 %, and the slope over three octaves to 0.09·√2/log 8 = 0.06; the delay of 8 steps tilts it by
-/// log₂((256 + 8)/(32 + 8))/3 − 1 = −0.09.
+/// √(2/250) = 9 %, and the slope over three octaves to 0.09·√2/log 8 = 0.06; a delay of 3 steps tilts it by
+/// 1 − log₂((256 + 3)/(32 + 3))/3 = 0.04. The noise is larger than the signal, so that what is left of the start,
+/// O(1/t²), does not count.
 #[test]
 fn streaming_converges_like_one_over_t() {
     const SEEDS: u64 = 16;

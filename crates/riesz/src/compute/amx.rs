@@ -12,8 +12,8 @@ use super::products::{Group, Selection, Sink};
 const TILE_ROWS: usize = 32;
 /// Numbers of one tile.
 const TILE_SIZE: usize = 16 * TILE_ROWS;
-/// Tile products summed in registers before an output block is written back: 512 rows.
-const STEPS: usize = 16;
+/// Tile products summed in registers before an output block is written back: 1,024 rows.
+const STEPS: usize = 32;
 /// Side of an output block: 2×2 tiles.
 pub(crate) const BLOCK: usize = 2 * LANES;
 /// Output blocks (of 32 features) whose left factors stay in second-level cache while the right ones stream by.
@@ -211,15 +211,13 @@ mod tiles {
         // `ldtilecfg` and `tilerelease` no other code of this thread uses tile registers.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) CONFIGURATION.0.as_ptr(), options(nostack, readonly));
-            let at =
-                |base: &[u16], first: usize, j: usize| base.as_ptr().add(first * step + 2 * j * TILE_SIZE);
-            for j in 0..i + blocks.len() {
-                for first in (0..rows.div_ceil(TILE_ROWS)).step_by(STEPS) {
-                    let steps = (rows.div_ceil(TILE_ROWS) - first).min(STEPS);
-                    let right = at(&packed.right, first, j);
+            for first in (0..rows.div_ceil(TILE_ROWS)).step_by(STEPS) {
+                let steps = (rows.div_ceil(TILE_ROWS) - first).min(STEPS);
+                let at = |base: &[u16], j: usize| base.as_ptr().add(first * step + 2 * j * TILE_SIZE);
+                for j in 0..i + blocks.len() {
                     for (k, row) in blocks.iter_mut().enumerate().skip(j.saturating_sub(i)) {
                         let out = row.as_mut_ptr().add(j * BLOCK * BLOCK);
-                        block(at(&packed.left, first, i + k), right, out, steps, 2 * step);
+                        block(at(&packed.left, i + k), at(&packed.right, j), out, steps, 2 * step);
                     }
                 }
             }

@@ -138,7 +138,10 @@ pub(crate) fn race(
     refine(setting, options, field, budget, control)
 }
 
-/// On all rows: halves the bandwidth while that points lower, then looks half an octave to both sides.
+/// Outlooks further apart than this leave nothing to be found between them.
+const FAR: f64 = 0.4;
+
+/// On all rows: halves the bandwidth while that points lower, then looks between the last two.
 fn refine(
     start: Setting,
     options: &Options,
@@ -151,15 +154,18 @@ fn refine(
         let next = Setting { bandwidth, ..start.clone() };
         consider(best, next, options, field, SECOND, budget, control)
     };
-    try_at(&mut best, start.bandwidth, control)?;
+    let mut lowest = try_at(&mut best, start.bandwidth, control)?;
     let mut bandwidth = start.bandwidth;
     for _ in 0..4 {
-        if !try_at(&mut best, 0.5 * bandwidth, control)? {
+        let half = try_at(&mut best, 0.5 * bandwidth, control)?;
+        if half > lowest {
+            if half - lowest < FAR {
+                try_at(&mut best, bandwidth * std::f64::consts::FRAC_1_SQRT_2, control)?;
+            }
             break;
         }
-        bandwidth *= 0.5;
+        (lowest, bandwidth) = (half, 0.5 * bandwidth);
     }
-    try_at(&mut best, bandwidth * std::f64::consts::FRAC_1_SQRT_2, control)?;
     Ok(best.map_or(start.clone(), |(setting, _)| setting))
 }
 
@@ -167,7 +173,7 @@ fn fallback(moments: &Moments, damping: f64) -> Setting {
     Setting { scaling: moments.standard(), standard: true, bandwidth: moments.scale_bandwidth(), damping }
 }
 
-/// Runs a trial; `true` if it points lower than the best so far, which it then replaces.
+/// Runs a trial and returns its outlook; it replaces the best so far if it points lower.
 fn consider(
     best: &mut Option<(Setting, f64)>,
     setting: Setting,
@@ -176,7 +182,7 @@ fn consider(
     (block_size, blocks): (usize, usize),
     budget: usize,
     control: &mut Control<'_>,
-) -> Result<bool> {
+) -> Result<f64> {
     let curve = trial(&setting, options, field, (block_size, blocks), control)?;
     let score = outlook(&curve, block_size, budget);
     let held = curve.last().copied();
@@ -190,11 +196,10 @@ fn consider(
         elapsed: control.elapsed(),
     };
     control.report(progress)?;
-    let better = best.as_ref().is_none_or(|(_, b)| score < *b);
-    if better {
+    if best.as_ref().is_none_or(|(_, b)| score < *b) {
         *best = Some((setting, score));
     }
-    Ok(better)
+    Ok(score)
 }
 
 /// The held-out loss after each block of a short fit.

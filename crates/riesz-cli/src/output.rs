@@ -1,0 +1,111 @@
+//! Text for people, and files.
+
+use crate::failure::{Failure, Outcome};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Writes to the standard output. A reader that has gone away is no error.
+pub(crate) fn print(text: &str) -> Outcome<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::io(Path::new("stdout"), error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, text: &str) -> Outcome<()> {
+    std::fs::write(path, text).map_err(|error| Failure::io(path, error))
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn make_folder(path: &Path) -> Outcome<()> {
+    std::fs::create_dir_all(path).map_err(|error| Failure::io(path, error))
+}
+
+/// Refuses early, before hours of work, a file whose folder does not exist.
+pub(crate) fn check_folder_of(path: &Path) -> Outcome<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            let message = format!("{}: there is no folder {}", path.display(), folder.display());
+            Err(Failure::bad_input(message).hint("make the folder first"))
+        }
+        _ if path.is_dir() => Err(Failure::bad_input(format!("{} is a folder, not a file", path.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Labels and values, one pair a line, the values aligned.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(Vec<(&'static str, String)>);
+
+impl Lines {
+    pub(crate) fn add(&mut self, label: &'static str, value: impl Into<String>) {
+        self.0.push((label, value.into()));
+    }
+}
+
+impl std::fmt::Display for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let width = self.0.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+        self.0.iter().try_for_each(|(label, value)| writeln!(f, "{label:width$}  {value}"))
+    }
+}
+
+/// A count with its thousands apart.
+pub(crate) fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A duration in the unit that suits it.
+pub(crate) fn duration(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
+        seconds if seconds < 60.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 3600.0 => format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0),
+        seconds => format!("{:.0} h {:02.0} min", (seconds / 3600.0).floor(), seconds % 3600.0 / 60.0),
+    }
+}
+
+/// A share as "2.01 % (12 of 597)".
+pub(crate) fn share(part: usize, whole: usize) -> String {
+    format!("{:.2} % ({} of {})", 100.0 * part as f64 / whole.max(1) as f64, grouped(part), grouped(whole))
+}
+
+/// A number with four digits that matter.
+pub(crate) fn significant(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if !(1e-3..1e6).contains(&size) => format!("{value:.3e}"),
+        size => format!("{value:.*}", (3 - size.log10().floor() as i32).max(0) as usize),
+    }
+}
+
+/// The first names of a list.
+pub(crate) fn listed(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+    format!("{}{}", shown.join(", "), if names.len() > shown.len() { ", …" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1_000, 1_048_576].map(grouped), ["0", "999", "1,000", "1,048,576"]);
+        assert_eq!([0.012, 3.21, 75.0, 7384.0].map(|s| duration(Duration::from_secs_f64(s))), ["12 ms", "3.2 s", "1 min 15 s", "2 h 03 min"]);
+        assert_eq!(share(12, 597), "2.01 % (12 of 597)");
+        assert_eq!([0.0, 0.012345, 12.345, 123_456.0, 1e-9].map(significant), ["0", "0.01235", "12.35", "123456", "1.000e-9"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Fit, predict, info; and what the command says when something is wrong.
+
+mod common;
+
+use common::{quantity, rings, text, Folder};
+
+const QUICK: &str = "--block-size 128 --max-blocks 6 --quiet";
+
+#[test]
+fn a_classifier_goes_through_its_file() {
+    let folder = Folder::new("classify");
+    folder.write("train.csv", &rings(2_400, 1));
+    folder.write("test.csv", &rings(500, 2));
+    let printed = folder.succeed("fit train.csv --target answer --model m.riesz --test test.csv --block-size 256 --max-blocks 12");
+    for part in ["rows", "2,400", "answer: 3 classes (inner, middle, outer)", "bandwidth", "held-out", "test", "wrong", "time"] {
+        assert!(printed.contains(part), "{part:?} is missing:\n{printed}");
+    }
+    let error: f64 = percentage(&printed, "test");
+    assert!(error < 12.0, "{printed}");
+
+    let output = folder.run("predict m.riesz test.csv --target answer --out p.csv --probabilities");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!((percentage(&text(&output.stderr), "error against answer") - error).abs() < 1e-9, "two ways to the same error");
+    let predictions = text(&folder.bytes("p.csv"));
+    let mut lines = predictions.lines();
+    assert_eq!(lines.next(), Some("prediction,p_inner,p_middle,p_outer"));
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let p: Vec<f64> = cells[1..].iter().map(|cell| cell.parse().unwrap()).collect();
+        assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-4, "{line}");
+        assert!(["inner", "middle", "outer"].contains(&cells[0]), "{line}");
+    }
+    assert_eq!(predictions.lines().count(), 501);
+
+    let info = folder.succeed("info m.riesz");
+    assert!(info.contains("classification, 3 classes (inner, middle, outer)") && info.contains("columns"), "{info}");
+    let json = folder.succeed("info m.riesz --json");
+    assert!(json.contains("\"class_names\"") && json.contains("\"history\"") && json.contains("\"columns\": 3"), "{json}");
+}
+
+/// The number before the first "%" on the line that begins with `label`.
+fn percentage(text: &str, label: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("no {label:?} in {text}"));
+    let before = line.split(" %").next().unwrap();
+    before.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_quantity_comes_back_in_its_units() {
+    let folder = Folder::new("regress");
+    folder.write("train.csv", &quantity(1_000, 1));
+    folder.write("test.csv", &quantity(200, 2));
+    let printed = folder.succeed("fit train.csv --model m.riesz --test test.csv");
+    assert!(printed.contains("answer: a quantity; guessed"), "{printed}");
+    let predictions = folder.succeed("predict m.riesz test.csv --target last");
+    let pairs: Vec<(f64, f64)> = predictions
+        .lines()
+        .zip(quantity(200, 2).lines())
+        .skip(1)
+        .map(|(p, line)| (p.parse().unwrap(), line.rsplit(',').next().unwrap().parse().unwrap()))
+        .collect();
+    assert_eq!(pairs.len(), 200);
+    let error = (pairs.iter().map(|(p, y)| (p - y).powi(2)).sum::<f64>() / 200.0).sqrt();
+    assert!(error < 0.15, "noise is 0.1, error {error}");
+    assert!(folder.fail("predict m.riesz test.csv --target last --probabilities", 2).contains("classification"));
+}
+
+#[test]
+fn every_solver_and_loss_can_be_named() {
+    let folder = Folder::new("solvers");
+    folder.write("c.csv", &rings(600, 1));
+    folder.write("r.csv", &quantity(600, 1));
+    for setting in [
+        "c.csv --loss hinge --kernel laplacian --bandwidth median --scaling none",
+        "c.csv --loss logistic --bandwidth 0.5 --damping 0.1 --sweeps 1",
+        "c.csv --task classification --solver stream --ridge 1e-4",
+        "r.csv --task regression --solver ridge --ridge 1e-5 --bandwidth scale",
+        "r.csv --solver block --max-time 5 --seed 7",
+    ] {
+        folder.succeed(&format!("fit {setting} --model m.riesz {QUICK}"));
+        folder.succeed("info m.riesz");
+    }
+}
+
+#[test]
+fn bad_data_are_refused_by_name() {
+    let folder = Folder::new("bad");
+    folder.write("nan.csv", "a,b,y\n1,2,0\n1,nan,1\n3,4,0\n");
+    let message = folder.fail("fit nan.csv --model m.riesz", 2);
+    assert!(message.contains("nan.csv, line 3") && message.contains("\"b\""), "{message}");
+
+    let message = folder.fail("fit nowhere.csv --model m.riesz", 2);
+    assert!(message.contains("nowhere.csv") && message.contains("hint: check the path"), "{message}");
+
+    folder.write("ok.csv", &rings(60, 1));
+    let message = folder.fail("fit ok.csv --target colour --model m.riesz", 2);
+    assert!(message.contains("\"colour\"") && message.contains("width, height, depth, answer"), "{message}");
+    assert!(folder.fail("fit ok.csv --target 9 --model m.riesz", 2).contains("4 columns"));
+
+    folder.write("one.csv", "a,y\n1,yes\n2,yes\n3,yes\n");
+    let message = folder.fail("fit one.csv --model m.riesz", 2);
+    assert!(message.contains("only one class in the data (yes)") && message.contains("hint: "), "{message}");
+
+    assert!(folder.fail("fit ok.csv --task regression --model m.riesz", 2).contains("not a number"));
+    assert!(folder.fail("fit ok.csv --model no/such/m.riesz", 2).contains("no folder"));
+    assert!(!folder.path("m.riesz").exists(), "a failed fit writes no model");
+}
+
+#[test]
+fn bad_settings_are_refused_by_name() {
+    let folder = Folder::new("settings");
+    folder.write("ok.csv", &rings(60, 1));
+    for (setting, expected) in [
+        ("--loss cubic", "square, logistic, softmax, hinge, squared_hinge"),
+        ("--kernel cubic", "gaussian"),
+        ("--bandwidth -1", "bandwidth"),
+        ("--bandwidth wide", "auto, median, scale"),
+        ("--solver magic", "auto, block, ridge, stream"),
+        ("--loss square", "regression"),
+        ("--block-size 100", "64"),
+        ("--damping 0", "damping"),
+        ("--max-blocks 0", "max_blocks"),
+        ("--threads 0", "threads"),
+        ("--checkpoint c --checkpoint-every -1", "checkpoint_every"),
+        ("--checkpoint c --solver stream", "--solver block"),
+        ("--colour red", "--colour"),
+    ] {
+        let message = folder.fail(&format!("fit ok.csv --model m.riesz {setting}"), 2);
+        assert!(message.contains(expected), "{setting}: {message}");
+    }
+    assert_eq!(folder.run("--help").status.code(), Some(0));
+    assert_eq!(folder.run("").status.code(), Some(2));
+}
+
+#[test]
+fn damaged_models_and_wrong_columns_are_refused() {
+    let folder = Folder::new("damaged");
+    folder.write("train.csv", &rings(300, 1));
+    folder.write("narrow.csv", "a,b\n1,2\n");
+    folder.write("wide.csv", "a,b,c,d\n1,2,3,4\n");
+    folder.write("other.csv", "a,b,c,answer\n1,2,3,green\n");
+    folder.succeed(&format!("fit train.csv --model m.riesz {QUICK}"));
+    let whole = folder.bytes("m.riesz");
+    for length in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(folder.path("cut.riesz"), &whole[..length]).unwrap();
+        let message = folder.fail("predict cut.riesz train.csv --target last", 2);
+        assert!(message.contains("not a valid riesz file") && message.contains("hint: "), "{length}: {message}");
+    }
+    let message = folder.fail("predict m.riesz train.csv", 2);
+    assert!(message.contains("\"answer\"") && message.contains("--target last"), "{message}");
+    let message = folder.fail("predict m.riesz wide.csv", 2);
+    assert!(message.contains("one more than the 3") && message.contains("--target last"), "{message}");
+    assert!(folder.fail("predict m.riesz narrow.csv", 2).contains("expected 3 columns, found 2"));
+    let message = folder.fail("predict m.riesz other.csv --target answer --out p.csv", 2);
+    assert!(message.contains("\"green\"") && message.contains("inner, middle, outer"), "{message}");
+    assert!(folder.fail("info train.csv", 2).contains("not a valid riesz file"));
+}
+
+#[test]
+fn the_demonstration_writes_its_pictures() {
+    let folder = Folder::new("demo");
+    let printed = folder.succeed("demo");
+    assert!(printed.contains("nearest neighbour") && printed.contains("riesz"), "{printed}");
+    let line = printed.lines().find(|line| line.trim_start().starts_with("riesz")).unwrap();
+    let error: f64 = line.split(" %").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(error < 3.0, "{printed}");
+    for picture in ["digits", "confusion", "learning", "curve", "function"] {
+        assert!(text(&folder.bytes(&format!("demo/{picture}.svg"))).starts_with("<svg"), "{picture}");
+    }
+}
+
+#[test]
+fn the_quick_experiment_writes_its_files() {
+    let folder = Folder::new("experiment");
+    let printed = folder.succeed("experiment f1 --quick --out results");
+    assert!(printed.contains("slope of the last iterate"), "{printed}");
+    let table = text(&folder.bytes("results/F1.csv"));
+    let last = table.lines().last().unwrap();
+    assert!(table.starts_with("step,rows,last,average\n1,1024,") && last.starts_with("64,65536,"), "{table}");
+    let error: f64 = last.split(',').nth(2).unwrap().parse().unwrap();
+    assert!(error < 2e-4, "{table}");
+    assert!(text(&folder.bytes("results/F1.svg")).contains("slope −"));
+}

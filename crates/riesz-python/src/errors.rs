@@ -1,0 +1,25 @@
+//! Errors of riesz as exceptions of Python.
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::PyErr;
+use riesz::Error;
+
+// Defined in Python, where a class may have two bases.
+pyo3::import_exception!(riesz._errors, InvalidInput);
+pyo3::import_exception!(riesz._errors, FitError);
+
+/// The exception of an error: the operating system's, a fit that failed, or else bad input.
+pub fn to_py(error: Error) -> PyErr {
+    match error {
+        Error::Io { path, source } => match source.raw_os_error() {
+            // Three arguments make Python choose the subclass, `FileNotFoundError` for one.
+            Some(code) => PyOSError::new_err((code, source.kind().to_string(), path)),
+            None => PyOSError::new_err(format!("{}: {source}", path.display())),
+        },
+        Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
+        Error::Diverged { .. } | Error::NotConverged { .. } | Error::NotPositiveDefinite { .. } => {
+            FitError::new_err(error.to_string())
+        }
+        _ => InvalidInput::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,96 @@
+//! A Python dictionary of settings as [`Options`].
+
+use crate::errors::{to_py, InvalidInput};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use riesz::driver::CheckpointPolicy;
+use riesz::functions::{Bandwidth, Options, Task};
+use riesz::kernel::Projection;
+use riesz::random::Seed;
+use riesz::Error;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Least time between two checkpoints.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
+
+/// The settings a user passed to an estimator, by name.
+pub struct Settings<'a, 'py>(pub &'a Bound<'py, PyDict>);
+
+impl<'py> Settings<'_, 'py> {
+    /// All settings of a fit; `classes` is absent for regression on `targets` numbers a row.
+    pub fn options(&self, targets: usize) -> PyResult<Options> {
+        let classes = self.whole::<usize>("classes")?;
+        let task = classes.map_or(Task::Regression(targets), Task::Classification);
+        let mut options = Options::new(task, Seed(self.whole("random_state")?.unwrap_or_default()));
+        let loss = self.text("loss")?;
+        options.loss = if loss == "auto" { None } else { Some(named(&loss)?) };
+        options.kernel = named(&self.text("kernel")?)?;
+        options.bandwidth = self.bandwidth()?;
+        options.scaling = named(&self.text("scaling")?)?;
+        options.solver = named(&self.text("solver")?)?;
+        options.ridge = self.get("ridge", "a number or None")?;
+        options.damping = self.get("damping", "a number or None")?;
+        options.block_size = self.whole("block_size")?;
+        options.max_blocks = self.whole("max_blocks")?.unwrap_or(options.max_blocks);
+        options.sweeps = self.whole("sweeps")?.unwrap_or(options.sweeps);
+        options.early_stopping = self.get("early_stopping", "True or False")?;
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
+        options.batch_size = self.whole("batch_size")?.unwrap_or(options.batch_size);
+        options.projection = self.projection()?;
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// Where to write checkpoints, if anywhere.
+    pub fn checkpoint(&self) -> PyResult<Option<CheckpointPolicy>> {
+        let path: Option<PathBuf> = self.get("checkpoint", "a path or None")?;
+        Ok(path.map(|path| CheckpointPolicy { path, every: CHECKPOINT_EVERY }))
+    }
+
+    fn bandwidth(&self) -> PyResult<Bandwidth> {
+        let wanted = "a positive number, 'auto', 'median' or 'scale'";
+        match self.get::<f64>("bandwidth", wanted) {
+            Ok(value) => Ok(Bandwidth::Value(value)),
+            Err(_) => named(&self.get::<String>("bandwidth", wanted)?),
+        }
+    }
+
+    fn projection(&self) -> PyResult<Option<Projection>> {
+        match self.get::<Option<String>>("projection", "a name or None")?.as_deref() {
+            None => Ok(None),
+            Some("dense") => Ok(Some(Projection::Dense)),
+            Some("structured") => Ok(Some(Projection::Structured)),
+            Some(name) => {
+                let (value, expected) = (name.to_owned(), "dense, structured");
+                Err(to_py(Error::Unknown { name: "projection", value, expected }))
+            }
+        }
+    }
+
+    fn text(&self, name: &str) -> PyResult<String> {
+        self.get(name, "a name")
+    }
+
+    /// A whole number or `None`; one that does not fit its type is refused.
+    fn whole<T: TryFrom<i128>>(&self, name: &'static str) -> PyResult<Option<T>> {
+        let Some(value) = self.get::<Option<i128>>(name, "a whole number")? else { return Ok(None) };
+        let refuse = |_| to_py(Error::OutOfRange { name, value: value as f64, range: "[0, 2^64)" });
+        T::try_from(value).map(Some).map_err(refuse)
+    }
+
+    fn get<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, wanted: &str) -> PyResult<T> {
+        let value = self.0.as_any().get_item(name)?;
+        let refuse = |_| match value.repr() {
+            Ok(found) => InvalidInput::new_err(format!("{name} = {found} should be {wanted}")),
+            Err(error) => error,
+        };
+        value.extract().map_err(refuse)
+    }
+}
+
+/// The setting a name stands for, or the names there are.
+fn named<T: FromStr<Err = Error>>(text: &str) -> PyResult<T> {
+    text.parse().map_err(to_py)
+}

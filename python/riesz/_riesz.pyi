@@ -1,0 +1,65 @@
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+def main(argv: list[str]) -> int: ...
+def simd_path() -> str: ...
+
+class Machine:
+    @staticmethod
+    def fit(
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> Machine: ...
+    @staticmethod
+    def begin(
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> Machine: ...
+    def partial_fit(
+        self,
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> None: ...
+    def decision(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def classes(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.uint32]: ...
+    def probabilities(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Machine: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Machine, str]: ...
+    @property
+    def class_names(self) -> list[str]: ...
+    @class_names.setter
+    def class_names(self, names: list[str]) -> None: ...

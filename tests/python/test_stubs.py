@@ -1,0 +1,34 @@
+"""The stubs describe the module that was built."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import riesz
+from riesz import _riesz
+
+STUBS = ast.parse((Path(riesz.__file__).parent / "_riesz.pyi").read_text())
+
+
+def functions(body):
+    return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def parameters(node):
+    return [a.arg for a in node.args.args + node.args.kwonlyargs if a.arg not in ("self", "cls")]
+
+
+def public(thing):
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
+def test_every_function_is_described():
+    described = functions(STUBS.body)
+    (machine,) = [node for node in STUBS.body if isinstance(node, ast.ClassDef)]
+    assert public(_riesz) == {*described, machine.name}
+    assert public(_riesz.Machine) == set(functions(machine.body))
+    for owner, nodes in ((_riesz, described), (_riesz.Machine, functions(machine.body))):
+        for name, node in nodes.items():
+            if callable(function := getattr(owner, name)):
+                found = [p for p in inspect.signature(function).parameters if p != "self"]
+                assert found == parameters(node), name
