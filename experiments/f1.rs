@@ -134,8 +134,11 @@ fn error(f: &FeatureExpansion, test: &[f32]) -> Result<f64> {
 fn median_distance(points: &[f32]) -> f64 {
     let points: Vec<&[f32]> = points.chunks_exact(2).collect();
     let distance = |a: &[f32], b: &[f32]| f64::from(a[0] - b[0]).hypot(f64::from(a[1] - b[1]));
-    let mut distances: Vec<f64> =
-        points.iter().enumerate().flat_map(|(i, a)| points[..i].iter().map(move |b| distance(a, b))).collect();
+    let mut distances: Vec<f64> = points
+        .iter()
+        .enumerate()
+        .flat_map(|(i, a)| points[..i].iter().map(move |b| distance(a, b)))
+        .collect();
     let middle = distances.len() / 2;
     *distances.select_nth_unstable_by(middle, f64::total_cmp).1
 }
@@ -144,7 +147,8 @@ impl Curve {
     /// Slope of log error against log t by least squares over t ≥ `from`.
     pub fn slope(&self, from: f64, value: impl Fn(&Point) -> f64) -> f64 {
         let usable = self.points.iter().filter(|point| point.step as f64 >= from && value(point).is_finite());
-        let logs: Vec<(f64, f64)> = usable.map(|point| ((point.step as f64).ln(), value(point).ln())).collect();
+        let logs: Vec<(f64, f64)> =
+            usable.map(|point| ((point.step as f64).ln(), value(point).ln())).collect();
         let n = logs.len() as f64;
         let (x, y) = logs.iter().fold((0.0, 0.0), |(x, y), log| (x + log.0 / n, y + log.1 / n));
         let covariance: f64 = logs.iter().map(|log| (log.0 - x) * (log.1 - y)).sum();

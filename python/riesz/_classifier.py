@@ -261,15 +261,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _labelled(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        X, y = self._data(X, y, None, reset=reset)
-        y = column_or_1d(y, warn=True)
-        _refuse_missing(y)
-        check_classification_targets(y)
-        return X, y
+        rows, targets = self._data(X, y, None, reset=reset)
+        labels: NDArray[Any] = column_or_1d(targets, warn=True)
+        _refuse_missing(labels)
+        check_classification_targets(labels)
+        return rows, labels
 
     def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
         """Return the labels of a stream."""
-        given = None if classes is None else np.unique(np.asarray(classes))
+        given: NDArray[Any] | None = None if classes is None else np.unique(np.asarray(classes))
         if self.__sklearn_is_fitted__():
             if given is not None and not np.array_equal(given, self.classes_):
                 raise InvalidInput(f"classes = {given} differ from those learnt, {self.classes_}")
@@ -293,7 +293,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             factors = mass.sum() / (len(classes) * np.maximum(mass, np.finfo(float).tiny))
         else:
             factors = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
-        rows = factors[labels] if weights is None else factors[labels] * weights
+        rows: NDArray[Any] = factors[labels] if weights is None else factors[labels] * weights
         return rows.astype(np.float32)
 
     def _named(self, machine: Any, classes: NDArray[Any]) -> "KernelClassifier":
@@ -318,8 +318,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         if "classification" not in task:
             raise InvalidInput("the file holds a regression; read it with KernelRegressor.load")
-        if isinstance(self.class_weight, list):
-            self.class_weight = dict(self.class_weight)
+        parameters = note.get("parameters", {})
+        if isinstance(pairs := parameters.get("class_weight"), list):
+            parameters["class_weight"] = dict(pairs)
         classes = note.get("classes")
         if classes is None:
             self.classes_ = np.array(class_names or range(task["classification"]))

@@ -120,17 +120,20 @@ class KernelMachine(BaseEstimator):
         machine, text = Machine.load(path)
         try:
             return cls._restored(machine, json.loads(text) or {})
-        except (AttributeError, KeyError, TypeError) as error:
+        except InvalidInput:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
 
     @classmethod
     def _restored(cls: type[_Self], machine: Machine, note: dict[str, Any]) -> _Self:
-        estimator = cls(**note.get("parameters", {}))
         summary = machine.summary()
+        estimator = cls()
+        estimator._read_task(summary["task"], machine.class_names, note)
+        estimator.set_params(**note.get("parameters", {}))
         estimator.n_features_in_ = summary["columns"]
         if "feature_names" in note:
             estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
-        estimator._read_task(summary["task"], machine.class_names, note)
         return estimator._fitted(machine)
 
     def _note(self) -> dict[str, Any]:

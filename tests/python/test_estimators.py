@@ -90,7 +90,7 @@ def test_shapes_of_targets_come_back(waves):
 
 @pytest.mark.parametrize("rows", [300, 2400])
 @pytest.mark.parametrize(
-    "settings", [{}, {"solver": "ridge", "max_blocks": 4}], ids=["block", "ridge"]
+    "settings", [{}, {"solver": "ridge", "bandwidth": 1.0}], ids=["block", "ridge"]
 )
 def test_threads_do_not_change_a_bit(waves, rows, settings):
     X, y = waves[0][:rows], waves[1][:rows]

@@ -61,7 +61,7 @@ def test_rows_are_not_copied(dtype):
         import numpy as np
         from riesz import KernelRegressor
         peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        settings = dict(solver="block", bandwidth=20.0, scaling="none", max_blocks=1, block_size=32)
+        settings = dict(bandwidth=20.0, scaling="none", max_blocks=1, block_size=1024)
         def fit(X):
             return KernelRegressor(**settings).fit(X, X[:, 0]).predict(X)
         fit(np.ones((3000, 10), {dtype!r}))
@@ -74,7 +74,8 @@ def test_rows_are_not_copied(dtype):
     with python(script) as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert float(out) < 0.25, f"the fit took {float(out):.0%} of the room of the rows"
+    # A copy in single precision would take 100 or 50 percent.
+    assert float(out) < 0.4, f"the fit took {float(out):.0%} of the room of the rows"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,10 @@ def test_the_command_is_installed(arguments):
 
 
 def test_the_command_does_not_wait_for_scikit_learn():
-    script = "import sys, riesz._command; print('sklearn' in sys.modules, 'KernelRegressor' in dir(riesz))"
+    script = """
+        import sys
+        import riesz._command
+        print("sklearn" in sys.modules, "KernelRegressor" in dir(riesz))
+    """
     with python(script) as process:
         assert process.communicate()[0].split() == ["False", "True"]

@@ -48,10 +48,14 @@ pub(crate) struct Arguments {
 /// A positive whole number, also as a power such as `2^20`.
 fn count(text: &str) -> Result<usize, String> {
     let parsed = match text.split_once('^') {
-        Some((base, exponent)) => base.parse::<usize>().ok().zip(exponent.parse().ok()).and_then(|(b, e)| b.checked_pow(e)),
+        Some((base, exponent)) => {
+            base.parse::<usize>().ok().zip(exponent.parse().ok()).and_then(|(b, e)| b.checked_pow(e))
+        }
         None => text.replace(['_', ','], "").parse().ok(),
     };
-    parsed.filter(|&value| value > 0).ok_or_else(|| "expected a positive number such as 1048576 or 2^20".into())
+    parsed
+        .filter(|&value| value > 0)
+        .ok_or_else(|| "expected a positive number such as 1048576 or 2^20".into())
 }
 
 /// Runs the command.
@@ -65,7 +69,10 @@ fn run_f1(arguments: &Arguments) -> Outcome<()> {
     const BATCH: usize = 1 << 10;
     let rows = arguments.rows.unwrap_or(if arguments.quick { 1 << 16 } else { 1 << 20 });
     if rows < 4 * BATCH {
-        return Err(Failure::bad_input(format!("--rows {rows} is too few: at least {} for a slope", 4 * BATCH)));
+        return Err(Failure::bad_input(format!(
+            "--rows {rows} is too few: at least {} for a slope",
+            4 * BATCH
+        )));
     }
     make_folder(&arguments.out)?;
     let &Arguments { theta, delay, seed, .. } = arguments;
@@ -76,7 +83,8 @@ fn run_f1(arguments: &Arguments) -> Outcome<()> {
         let f1::Point { step, rows, last, average } = *point;
         let time = duration(started.elapsed());
         // A terminal that has gone away is noticed by the next print.
-        let _ = print(&format!("{step:>6} {:>10} {last:>12.3e} {average:>12.3e} {time:>12}\n", grouped(rows)));
+        let _ =
+            print(&format!("{step:>6} {:>10} {last:>12.3e} {average:>12.3e} {time:>12}\n", grouped(rows)));
     };
     let curve = f1::run(settings, &mut observe, &mut || interrupt.asked())?;
     let [table, picture] = ["csv", "svg"].map(|extension| arguments.out.join("F1").with_extension(extension));
@@ -90,7 +98,9 @@ fn run_f1(arguments: &Arguments) -> Outcome<()> {
     ))?;
     match curve.ended {
         None => Ok(()),
-        Some(Error::Cancelled { blocks }) => Err(Failure::interrupted(format!("interrupted at step {blocks}"))),
+        Some(Error::Cancelled { blocks }) => {
+            Err(Failure::interrupted(format!("interrupted at step {blocks}")))
+        }
         Some(error) => Err(error.into()),
     }
 }
@@ -111,7 +121,14 @@ mod tests {
     /// The rate of the default schedule on a short run: a schedule that stalls or diverges fails.
     #[test]
     fn the_error_of_f1_falls_nearly_like_one_over_t() {
-        let settings = f1::Settings { rows: 1 << 14, batch: 1 << 9, ridge: 1e-6, theta: 1_000.0, delay: 20.0, seed: Seed(1) };
+        let settings = f1::Settings {
+            rows: 1 << 14,
+            batch: 1 << 9,
+            ridge: 1e-6,
+            theta: 1_000.0,
+            delay: 20.0,
+            seed: Seed(1),
+        };
         let curve = f1::run(settings, &mut |_| {}, &mut || false).unwrap();
         let slope = curve.slope(1.0, |point| point.last);
         assert!((-1.6..-0.8).contains(&slope), "{slope}");

@@ -72,7 +72,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Least seconds between two checkpoints, 0: after every block
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS", requires = "checkpoint", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        default_value_t = 30.0,
+        value_name = "SECONDS",
+        requires = "checkpoint",
+        allow_negative_numbers = true
+    )]
     checkpoint_every: f64,
     /// Data to test the model on, with the same columns
     #[arg(long, value_name = "FILE")]
@@ -96,7 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     machine.set_class_names(data.classes.clone());
     machine.save(&arguments.model)?;
     let score = match &test {
-        Some(test) => Some(test_error(&machine, test.features.rows()?, &test.targets, !test.classes.is_empty())?),
+        Some(test) => {
+            Some(test_error(&machine, test.features.rows()?, &test.targets, !test.classes.is_empty())?)
+        }
         None => None,
     };
     if arguments.quiet {
@@ -128,7 +136,9 @@ impl Arguments {
     fn checkpoint_policy(&self) -> Outcome<Option<CheckpointPolicy>> {
         let Some(path) = &self.checkpoint else { return Ok(None) };
         if matches!(self.solver, SolverSpec::Ridge | SolverSpec::Stream) {
-            return Err(Failure::bad_input("--checkpoint needs --solver block: the others keep no state on disk"));
+            return Err(Failure::bad_input(
+                "--checkpoint needs --solver block: the others keep no state on disk",
+            ));
         }
         check_folder_of(path)?;
         let every = Duration::try_from_secs_f64(self.checkpoint_every).map_err(|_| {
@@ -155,11 +165,13 @@ fn fit(
     bar.clear();
     machine.map_err(|error| match (error, &arguments.checkpoint) {
         (Error::Cancelled { blocks }, Some(path)) if path.exists() => {
-            let message = format!("interrupted after {blocks} blocks; the fit so far is in {}", path.display());
+            let message =
+                format!("interrupted after {blocks} blocks; the fit so far is in {}", path.display());
             Failure::interrupted(message).hint("the same command continues from there")
         }
         (Error::Cancelled { blocks }, _) => {
-            let failure = Failure::interrupted(format!("interrupted after {blocks} blocks; nothing was written"));
+            let failure =
+                Failure::interrupted(format!("interrupted after {blocks} blocks; nothing was written"));
             failure.hint("--checkpoint FILE keeps what is done, --max-time SECONDS ends a fit with a model")
         }
         (error, _) => error.into(),
@@ -185,11 +197,17 @@ fn summary(
     lines.add("target", format!("{}: {meaning}{guessed}", data.name));
     let scaling = if facts.scaling == "standard" { "standardised columns" } else { "columns as they are" };
     lines.add("bandwidth", format!("{} on {scaling}", significant(facts.bandwidth)));
-    lines.add("blocks", format!("{} of {} features, {} loss", facts.blocks, grouped(facts.block_size), facts.loss));
+    lines.add(
+        "blocks",
+        format!("{} of {} features, {} loss", facts.blocks, grouped(facts.block_size), facts.loss),
+    );
     // The best block is where the model was cut back to.
     let best = facts.history.iter().filter(|entry| entry.held_out_loss.is_some());
-    if let Some(entry) = best.min_by(|a, b| a.held_out_loss.unwrap_or(0.0).total_cmp(&b.held_out_loss.unwrap_or(0.0))) {
-        let error = entry.held_out_error.map(|error| format!("error {:.2} %, ", 100.0 * error)).unwrap_or_default();
+    if let Some(entry) =
+        best.min_by(|a, b| a.held_out_loss.unwrap_or(0.0).total_cmp(&b.held_out_loss.unwrap_or(0.0)))
+    {
+        let error =
+            entry.held_out_error.map(|error| format!("error {:.2} %, ", 100.0 * error)).unwrap_or_default();
         lines.add("held-out", format!("{error}loss {}", significant(entry.held_out_loss.unwrap_or(0.0))));
     }
     if let Some(score) = score {

@@ -40,7 +40,9 @@ fn describe(machine: &KernelMachine) -> Lines {
     let task = match facts.task {
         Task::Regression(1) => "regression".to_owned(),
         Task::Regression(outputs) => format!("regression, {outputs} outputs"),
-        Task::Classification(classes) if machine.class_names().is_empty() => format!("classification, {classes} classes"),
+        Task::Classification(classes) if machine.class_names().is_empty() => {
+            format!("classification, {classes} classes")
+        }
         Task::Classification(classes) => {
             format!("classification, {classes} classes ({})", listed(machine.class_names()))
         }
@@ -48,9 +50,13 @@ fn describe(machine: &KernelMachine) -> Lines {
     lines.add("task", task);
     lines.add("columns", grouped(facts.columns));
     lines.add("loss", facts.loss.to_string());
-    lines.add("kernel", format!("{:?}, bandwidth {}", facts.kernel, significant(facts.bandwidth)).to_lowercase());
+    lines.add(
+        "kernel",
+        format!("{:?}, bandwidth {}", facts.kernel, significant(facts.bandwidth)).to_lowercase(),
+    );
     lines.add("scaling", facts.scaling);
-    let features = format!("{} in {} blocks of {}", grouped(facts.features), facts.blocks, grouped(facts.block_size));
+    let features =
+        format!("{} in {} blocks of {}", grouped(facts.features), facts.blocks, grouped(facts.block_size));
     lines.add("features", format!("{features}, {:?}", facts.projection).to_lowercase());
     if let Some(last) = facts.history.last() {
         lines.add("loss reached", significant(last.loss));

@@ -72,7 +72,9 @@ pub(crate) fn duration(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 1.0 => format!("{:.0} ms", seconds * 1e3),
         seconds if seconds < 60.0 => format!("{seconds:.1} s"),
-        seconds if seconds < 3600.0 => format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0),
+        seconds if seconds < 3600.0 => {
+            format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+        }
         seconds => format!("{:.0} h {:02.0} min", (seconds / 3600.0).floor(), seconds % 3600.0 / 60.0),
     }
 }
@@ -104,8 +106,14 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([0, 999, 1_000, 1_048_576].map(grouped), ["0", "999", "1,000", "1,048,576"]);
-        assert_eq!([0.012, 3.21, 75.0, 7384.0].map(|s| duration(Duration::from_secs_f64(s))), ["12 ms", "3.2 s", "1 min 15 s", "2 h 03 min"]);
+        assert_eq!(
+            [0.012, 3.21, 75.0, 7384.0].map(|s| duration(Duration::from_secs_f64(s))),
+            ["12 ms", "3.2 s", "1 min 15 s", "2 h 03 min"]
+        );
         assert_eq!(share(12, 597), "2.01 % (12 of 597)");
-        assert_eq!([0.0, 0.012345, 12.345, 123_456.0, 1e-9].map(significant), ["0", "0.01235", "12.35", "123456", "1.000e-9"]);
+        assert_eq!(
+            [0.0, 0.012345, 12.345, 123_456.0, 1e-9].map(significant),
+            ["0", "0.01235", "12.35", "123456", "1.000e-9"]
+        );
     }
 }

@@ -56,7 +56,8 @@ fn read(arguments: &Arguments, machine: &KernelMachine) -> Outcome<Dataset> {
     read_with(&arguments.data, &options).map_err(|error| match error {
         Error::Columns { expected, found } if found == expected + 1 && arguments.target.is_none() => {
             let path = arguments.data.display();
-            let message = format!("{path}: {found} columns, one more than the {expected} the model was fitted on");
+            let message =
+                format!("{path}: {found} columns, one more than the {expected} the model was fitted on");
             Failure::bad_input(message).hint(answer)
         }
         Error::Parse { .. } if arguments.target.is_none() => Failure::from(error).hint(answer),
@@ -67,9 +68,9 @@ fn read(arguments: &Arguments, machine: &KernelMachine) -> Outcome<Dataset> {
 /// A header and one line per row.
 fn to_csv(machine: &KernelMachine, rows: Rows<'_>, probabilities: bool) -> Outcome<String> {
     match machine.summary().task {
-        Task::Regression(_) if probabilities => {
-            Err(Failure::bad_input("--probabilities needs a classification model; this one predicts quantities"))
-        }
+        Task::Regression(_) if probabilities => Err(Failure::bad_input(
+            "--probabilities needs a classification model; this one predicts quantities",
+        )),
         Task::Regression(outputs) => Ok(numbers(&machine.decision(rows)?, outputs)),
         Task::Classification(classes) => classes_to_csv(machine, rows, classes, probabilities),
     }
@@ -91,7 +92,12 @@ fn numbers(values: &[f32], outputs: usize) -> String {
     text
 }
 
-fn classes_to_csv(machine: &KernelMachine, rows: Rows<'_>, classes: usize, probabilities: bool) -> Outcome<String> {
+fn classes_to_csv(
+    machine: &KernelMachine,
+    rows: Rows<'_>,
+    classes: usize,
+    probabilities: bool,
+) -> Outcome<String> {
     let names = class_names(machine, classes);
     let cells: Vec<String> = names.iter().map(|name| quoted(name)).collect();
     let predicted = machine.classes_of(rows)?;

@@ -6,7 +6,12 @@ use riesz::data::Rows;
 use riesz::functions::KernelMachine;
 
 /// The test error of a model: wrong classes, or root mean square error and explained variance.
-pub(crate) fn test_error(machine: &KernelMachine, rows: Rows<'_>, targets: &[f32], classes: bool) -> Outcome<String> {
+pub(crate) fn test_error(
+    machine: &KernelMachine,
+    rows: Rows<'_>,
+    targets: &[f32],
+    classes: bool,
+) -> Outcome<String> {
     if classes {
         return Ok(format!("{} wrong", share(mistakes(&machine.classes_of(rows)?, targets), targets.len())));
     }
@@ -24,7 +29,8 @@ pub(crate) fn accuracy(predictions: &[f32], targets: &[f32]) -> (f64, f64) {
     let n = targets.len().max(1) as f64;
     let mean = targets.iter().map(|&y| f64::from(y)).sum::<f64>() / n;
     let square = |difference: f64| difference * difference;
-    let residual: f64 = predictions.iter().zip(targets).map(|(&p, &y)| square(f64::from(p) - f64::from(y))).sum();
+    let residual: f64 =
+        predictions.iter().zip(targets).map(|(&p, &y)| square(f64::from(p) - f64::from(y))).sum();
     let total: f64 = targets.iter().map(|&y| square(f64::from(y) - mean)).sum();
     ((residual / n).sqrt(), 1.0 - residual / total)
 }

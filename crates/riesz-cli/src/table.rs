@@ -42,7 +42,8 @@ pub(crate) struct Labelled {
 impl Labelled {
     /// Reads a file to learn from.
     pub(crate) fn read(path: &Path, target: &str, task: TaskChoice) -> Outcome<Self> {
-        let (features, raw) = read(path, &ReadOptions { target: target_column(target), ..ReadOptions::default() })?;
+        let (features, raw) =
+            read(path, &ReadOptions { target: target_column(target), ..ReadOptions::default() })?;
         let target = match task {
             TaskChoice::Auto => raw.guess()?,
             TaskChoice::Classification => Target::Labels(raw.labels()),
@@ -96,7 +97,11 @@ pub(crate) fn positions(raw: &RawTarget, classes: &[String], path: &Path) -> Out
     let position = |label: &str| classes.iter().position(|class| class == label);
     let places = raw.iter().map(|label| position(label).map(|place| place as f32).ok_or(label));
     places.collect::<Result<_, _>>().map_err(|label| {
-        let message = format!("{}: the target {:?} holds the class {label:?}, which the model does not know", path.display(), raw.name());
+        let message = format!(
+            "{}: the target {:?} holds the class {label:?}, which the model does not know",
+            path.display(),
+            raw.name()
+        );
         Failure::bad_input(message).hint(format!("known classes: {}", crate::output::listed(classes)))
     })
 }

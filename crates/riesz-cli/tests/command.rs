@@ -11,8 +11,19 @@ fn a_classifier_goes_through_its_file() {
     let folder = Folder::new("classify");
     folder.write("train.csv", &rings(2_400, 1));
     folder.write("test.csv", &rings(500, 2));
-    let printed = folder.succeed("fit train.csv --target answer --model m.riesz --test test.csv --block-size 256 --max-blocks 12");
-    for part in ["rows", "2,400", "answer: 3 classes (inner, middle, outer)", "bandwidth", "held-out", "test", "wrong", "time"] {
+    let printed = folder.succeed(
+        "fit train.csv --target answer --model m.riesz --test test.csv --block-size 256 --max-blocks 12",
+    );
+    for part in [
+        "rows",
+        "2,400",
+        "answer: 3 classes (inner, middle, outer)",
+        "bandwidth",
+        "held-out",
+        "test",
+        "wrong",
+        "time",
+    ] {
         assert!(printed.contains(part), "{part:?} is missing:\n{printed}");
     }
     let error: f64 = percentage(&printed, "test");
@@ -20,7 +31,10 @@ fn a_classifier_goes_through_its_file() {
 
     let output = folder.run("predict m.riesz test.csv --target answer --out p.csv --probabilities");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!((percentage(&text(&output.stderr), "error against answer") - error).abs() < 1e-9, "two ways to the same error");
+    assert!(
+        (percentage(&text(&output.stderr), "error against answer") - error).abs() < 1e-9,
+        "two ways to the same error"
+    );
     let predictions = text(&folder.bytes("p.csv"));
     let mut lines = predictions.lines();
     assert_eq!(lines.next(), Some("prediction,p_inner,p_middle,p_outer"));
@@ -33,14 +47,21 @@ fn a_classifier_goes_through_its_file() {
     assert_eq!(predictions.lines().count(), 501);
 
     let info = folder.succeed("info m.riesz");
-    assert!(info.contains("classification, 3 classes (inner, middle, outer)") && info.contains("columns"), "{info}");
+    assert!(
+        info.contains("classification, 3 classes (inner, middle, outer)") && info.contains("columns"),
+        "{info}"
+    );
     let json = folder.succeed("info m.riesz --json");
-    assert!(json.contains("\"class_names\"") && json.contains("\"history\"") && json.contains("\"columns\": 3"), "{json}");
+    assert!(
+        json.contains("\"class_names\"") && json.contains("\"history\"") && json.contains("\"columns\": 3"),
+        "{json}"
+    );
 }
 
 /// The number before the first "%" on the line that begins with `label`.
 fn percentage(text: &str, label: &str) -> f64 {
-    let line = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("no {label:?} in {text}"));
+    let line =
+        text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("no {label:?} in {text}"));
     let before = line.split(" %").next().unwrap();
     before.rsplit(' ').next().unwrap().parse().unwrap()
 }
@@ -62,7 +83,9 @@ fn a_quantity_comes_back_in_its_units() {
     assert_eq!(pairs.len(), 200);
     let error = (pairs.iter().map(|(p, y)| (p - y).powi(2)).sum::<f64>() / 200.0).sqrt();
     assert!(error < 0.15, "noise is 0.1, error {error}");
-    assert!(folder.fail("predict m.riesz test.csv --target last --probabilities", 2).contains("classification"));
+    assert!(folder
+        .fail("predict m.riesz test.csv --target last --probabilities", 2)
+        .contains("classification"));
 }
 
 #[test]
@@ -144,7 +167,10 @@ fn damaged_models_and_wrong_columns_are_refused() {
     for length in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
         std::fs::write(folder.path("cut.riesz"), &whole[..length]).unwrap();
         let message = folder.fail("predict cut.riesz train.csv --target last", 2);
-        assert!(message.contains("not a valid riesz file") && message.contains("hint: "), "{length}: {message}");
+        assert!(
+            message.contains("not a valid riesz file") && message.contains("hint: "),
+            "{length}: {message}"
+        );
     }
     let message = folder.fail("predict m.riesz train.csv", 2);
     assert!(message.contains("\"answer\"") && message.contains("--target last"), "{message}");

@@ -14,18 +14,27 @@ fn neither_threads_nor_chunks_change_a_bit() {
     folder.write("r.csv", &quantity(5_000, 1));
     for data in ["c.csv", "r.csv"] {
         let mut models = Vec::new();
-        for setting in ["--threads 1 --chunk 1024", "--threads 2 --chunk 1024", "--threads 1 --chunk 4096", "--threads 2"] {
-            folder.succeed(&format!("fit {data} --model m.riesz --block-size 256 --max-blocks 6 --quiet {setting}"));
+        for setting in [
+            "--threads 1 --chunk 1024",
+            "--threads 2 --chunk 1024",
+            "--threads 1 --chunk 4096",
+            "--threads 2",
+        ] {
+            folder.succeed(&format!(
+                "fit {data} --model m.riesz --block-size 256 --max-blocks 6 --quiet {setting}"
+            ));
             models.push(folder.bytes("m.riesz"));
         }
         assert!(models.windows(2).all(|pair| pair[0] == pair[1]), "{data}");
-        folder.succeed(&format!("fit {data} --model m.riesz --block-size 256 --max-blocks 6 --quiet --seed 1"));
+        folder
+            .succeed(&format!("fit {data} --model m.riesz --block-size 256 --max-blocks 6 --quiet --seed 1"));
         assert_ne!(models[0], folder.bytes("m.riesz"), "another seed, another model");
     }
 }
 
 /// Rows enough that bandwidths are raced and rows held out.
-const FIT: &str = "fit train.csv --model m.riesz --block-size 256 --max-blocks 24 --quiet --threads 2";
+const FIT: &str =
+    "fit train.csv --model m.riesz --scaling none --block-size 512 --max-blocks 16 --quiet --threads 2";
 
 fn start(folder: &Folder) -> Child {
     let arguments = format!("{FIT} --checkpoint c.riesz --checkpoint-every 0");
@@ -39,70 +48,82 @@ fn clean(folder: &Folder) {
     }
 }
 
+/// Waits until the first checkpoint is there, or the fit has ended.
+fn wait_for_checkpoint(folder: &Folder, child: &mut Child) {
+    while !folder.path("c.riesz").exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kills a fit at a random moment, most of them after the first checkpoint; false if the fit was faster.
+fn kill_at_random(folder: &Folder, trial: u64, before: Duration, after: Duration) -> bool {
+    clean(folder);
+    let share = uniform_open(Address::new(Seed(5), Stream::Synthetic, BlockIndex(trial), 0).words(0)[0]);
+    let mut child = start(folder);
+    if trial % 4 == 0 {
+        std::thread::sleep(before.mul_f64(share));
+    } else {
+        wait_for_checkpoint(folder, &mut child);
+        std::thread::sleep(after.mul_f64(share));
+    }
+    child.kill().unwrap();
+    !child.wait().unwrap().success()
+}
+
 #[test]
 fn a_killed_fit_resumes_to_the_same_bits() {
     let folder = Folder::new("resume");
-    folder.write("train.csv", &rings(2_500, 1));
-    let started = Instant::now();
+    folder.write("train.csv", &rings(2_100, 1));
     folder.succeed(FIT);
-    let (whole, time) = (folder.bytes("m.riesz"), started.elapsed());
+    let whole = folder.bytes("m.riesz");
+    clean(&folder);
+    let started = Instant::now();
+    let mut child = start(&folder);
+    wait_for_checkpoint(&folder, &mut child);
+    let before = started.elapsed();
+    assert!(child.wait().unwrap().success());
+    let after = started.elapsed() - before;
+    assert_eq!(folder.bytes("m.riesz"), whole, "checkpoints change nothing");
     let (mut killed, mut continued) = (0, 0);
-    for trial in 0.. {
-        clean(&folder);
-        let mut child = start(&folder);
-        let share = uniform_open(Address::new(Seed(5), Stream::Synthetic, BlockIndex(trial), 0).words(0)[0]);
-        std::thread::sleep(Duration::from_secs_f64(1.2 * share * time.as_secs_f64()));
-        child.kill().unwrap();
-        if child.wait().unwrap().success() {
-            assert!(trial < 100, "the fit is too fast to be killed");
+    for trial in 0..200 {
+        if !kill_at_random(&folder, trial, before, after) {
             continue;
         }
         killed += 1;
         continued += usize::from(folder.path("c.riesz").exists());
         folder.succeed(&format!("{FIT} --checkpoint c.riesz"));
-        assert_eq!(folder.bytes("m.riesz"), whole, "trial {trial}, killed after {share} of {time:?}");
+        assert_eq!(folder.bytes("m.riesz"), whole, "trial {trial}");
         assert!(!folder.path("c.riesz").exists(), "a finished fit leaves no checkpoint");
         if killed == 20 {
             break;
         }
     }
-    assert!(continued >= 5, "only {continued} of 20 kills left a checkpoint to continue from");
+    assert_eq!(killed, 20);
+    assert!(continued >= 10, "only {continued} of 20 kills left a checkpoint to continue from");
 }
 
 #[test]
 fn an_interrupted_fit_says_how_to_continue() {
     let folder = Folder::new("interrupt");
-    folder.write("train.csv", &rings(2_500, 1));
+    folder.write("train.csv", &rings(2_100, 1));
     folder.succeed(FIT);
     let whole = folder.bytes("m.riesz");
     clean(&folder);
     let mut child = start(&folder);
-    while !folder.path("c.riesz").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the fit ended before its first checkpoint");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for_checkpoint(&folder, &mut child);
     let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let output = child.wait_with_output().unwrap();
     let message = common::text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{message}");
-    assert!(message.starts_with("error: interrupted after ") && message.contains("hint: the same command"), "{message}");
+    assert!(
+        message.starts_with("error: interrupted after ") && message.contains("hint: the same command"),
+        "{message}"
+    );
     folder.succeed(&format!("{FIT} --checkpoint c.riesz"));
     assert_eq!(folder.bytes("m.riesz"), whole);
-    let message = {
-        start_and_abandon(&folder);
-        folder.fail(&format!("{FIT} --checkpoint c.riesz --seed 9"), 2)
-    };
+    // A checkpoint of another fit is not continued.
+    assert!(kill_at_random(&folder, 1, Duration::ZERO, Duration::ZERO));
+    let message = folder.fail(&format!("{FIT} --checkpoint c.riesz --seed 9"), 2);
     assert!(message.contains("does not belong to this fit"), "{message}");
-}
-
-/// Leaves a checkpoint behind.
-fn start_and_abandon(folder: &Folder) {
-    clean(folder);
-    let mut child = start(folder);
-    while !folder.path("c.riesz").exists() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
 }

@@ -3,11 +3,12 @@
 //! ```text
 //! cargo run --release --example hot_kernels
 //! ```
-//! Prints the measured peak of the core (a loop of independent fused multiply-adds), and for the dense and the
+//! Prints the measured peak of the core (an in-cache matrix product), and for the dense and the
 //! structured pipeline the time per pass (features, cosine, Φ A and Φᵀ R) and its share of that peak.
 
 use riesz::compute::{
-    adjoint, apply, normal_equations, DenseBlock, FeatureBlock, Gram, GramSample, Path, StructuredBlock,
+    adjoint, apply, normal_equations, DenseBlock, FeatureBlock, Gram, GramRows, GramSample, Path,
+    StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{BlockIndex, Seed};
@@ -23,13 +24,12 @@ fn best(mut f: impl FnMut()) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// Peak single-precision rate by a large matrix product's inner loop is not a peak: this multiplies registers only.
+/// The rate of an in-cache single-precision matrix product, taken as the peak of the core.
 fn peak() -> f64 {
     let n = 256;
     let (a, b) = (vec![1.0_f32; n * n * 16], vec![1.0_f32; n * n * 16]);
     let mut c = vec![0.0_f32; n * n];
     let k = n * 16;
-    // SAFETY-free: gemm through faer's safe interface would add overhead; measure with the largest in-cache product.
     let seconds = best(|| {
         for _ in 0..4 {
             faer::linalg::matmul::matmul(
@@ -66,18 +66,18 @@ fn structured(d: usize, m: usize) -> FeatureBlock {
     })
 }
 
-fn main() {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
-    pool.install(run);
+fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    Ok(pool.install(run)?)
 }
 
-fn run() {
+fn run() -> riesz::Result<()> {
     let path = Path::detect();
     let peak = peak();
     println!("path {path}, peak {:.0} GFLOP/s", peak / 1e9);
     for (n, d, m, c) in [(8_192, 784, 1_024, 10), (8_192, 54, 1_024, 1), (8_192, 54, 1_024, 10)] {
         let x = pseudo(n * d);
-        let rows = Rows::single(&x, d).expect("rows");
+        let rows = Rows::single(&x, d)?;
         let (a, r) = (pseudo(m * c), pseudo(n * c));
         let mut out = vec![0.0; n * c];
         let mut time = |block: &FeatureBlock| {
@@ -98,16 +98,15 @@ fn run() {
     for m in [1_024, 2_048] {
         let (n, d) = (8_192, 784);
         let x = pseudo(n * d);
-        let rows = Rows::single(&x, d).expect("rows");
+        let rows = Rows::single(&x, d)?;
         let weights = vec![1.0; n];
         let residual = pseudo(n * 10);
         let block = structured(d, m);
         for path in Path::available() {
             let mut gram = Gram::default();
             let sample = GramSample::new(n, n, Seed(1), BlockIndex(0));
-            let t = best(|| {
-                drop(normal_equations(path, &block, rows, &residual, &weights, sample, 4_096, &mut gram))
-            });
+            let gram_rows = GramRows { weights: &weights, sample, chunk: 4_096 };
+            let t = best(|| drop(normal_equations(path, &block, rows, &residual, gram_rows, &mut gram)));
             let f = best(|| drop(adjoint(path, &block, rows, &residual, 10)));
             let rate = n as f64 * (m * (m + 1)) as f64 / (t - f);
             println!(
@@ -118,4 +117,5 @@ fn run() {
             );
         }
     }
+    Ok(())
 }

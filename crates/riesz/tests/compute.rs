@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use riesz::compute::{
-    adjoint, apply, features, normal_equations, DenseBlock, FeatureBlock, Gram, GramSample, Path,
+    adjoint, apply, features, normal_equations, DenseBlock, FeatureBlock, Gram, GramRows, GramSample, Path,
     StructuredBlock,
 };
 use riesz::data::Rows;
@@ -254,6 +254,11 @@ fn weights(seed: u64, n: usize) -> Vec<f32> {
     numbers(seed, 9, n).iter().map(|w| if *w < -0.33 { 0.0 } else { w + 0.5 }).collect()
 }
 
+/// The argument of `normal_equations`.
+fn gram_rows(weights: &[f32], sample: GramSample, chunk: usize) -> GramRows<'_> {
+    GramRows { weights, sample, chunk }
+}
+
 /// All rows of n.
 fn everything(n: usize) -> GramSample {
     GramSample::new(n, n, Seed(0), BlockIndex(0))
@@ -275,7 +280,7 @@ proptest! {
             let p: Vec<f32> = (0..n * m).map(|i| phi[i] * w[i / m].sqrt()).collect();
             let q: Vec<f32> = p.iter().map(|&v| rounded(path, v)).collect();
             let mut gram = Gram::default();
-            let gradient = normal_equations(path, &block, rows, &r, &w, everything(n), 2_048, &mut gram);
+            let gradient = normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram);
             prop_assert_eq!(gradient, adjoint(path, &block, rows, &r, case.outputs));
             prop_assert_eq!(gram.features(), m);
             for i in [0, 1, 15, 16, 31, 32, 63, m / 2, m - 1] {
@@ -302,7 +307,7 @@ fn all_bits(path: Path, case: &Case, rows: Rows<'_>, chunk: usize, sample: GramS
     out.extend(f);
     out.extend(adjoint(path, &block, rows, &r, c));
     let mut gram = Gram::default();
-    out.extend(normal_equations(path, &block, rows, &r, &w, sample, chunk, &mut gram));
+    out.extend(normal_equations(path, &block, rows, &r, gram_rows(&w, sample, chunk), &mut gram));
     (0..m).for_each(|i| out.extend(gram_row(&gram, i)));
     out.iter().map(|v| v.to_bits()).collect()
 }
@@ -391,8 +396,8 @@ fn a_used_gram_matrix_is_as_good_as_a_new_one() {
             let rows = Rows::single(&x, case.columns).unwrap();
             let (w, r) = (weights(case.seed, case.rows), case.numbers(8, case.rows));
             let mut new = Gram::default();
-            normal_equations(path, &block, rows, &r, &w, sample, 2_048, &mut new);
-            normal_equations(path, &block, rows, &r, &w, sample, 2_048, &mut used);
+            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut new);
+            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut used);
             for i in 0..case.features {
                 assert_eq!(
                     gram_row(&new, i),
@@ -417,7 +422,7 @@ fn rows_of_weight_zero_do_not_enter() {
             let gram_of = |x: &[f32]| {
                 let mut gram = Gram::default();
                 let rows = Rows::single(x, d).unwrap();
-                normal_equations(path, &block, rows, &w, &w, sample, 2_048, &mut gram);
+                normal_equations(path, &block, rows, &w, gram_rows(&w, sample, 2_048), &mut gram);
                 (0..case.features).flat_map(|i| gram_row(&gram, i)).collect::<Vec<f32>>()
             };
             assert!(gram_of(&x) == gram_of(&changed), "{sample:?}, {}", case.describe(path));
@@ -441,7 +446,7 @@ fn subsampled_gram_matrices_are_unbiased() {
         for path in Path::available() {
             let mut gram = Gram::default();
             let mut entries = |sample: GramSample| {
-                normal_equations(path, &block, data, &w, &w, sample, 2_048, &mut gram);
+                normal_equations(path, &block, data, &w, gram_rows(&w, sample, 2_048), &mut gram);
                 [(0, 0), (31, 31), (63, 63), (5, 2), (40, 7), (63, 62)]
                     .map(|(i, j)| f64::from(gram_row(&gram, i)[j]))
             };

@@ -163,6 +163,43 @@ fn calibrated_probabilities_beat_class_frequencies() {
     assert!(machine.outputs() == 1 && loss < 0.6, "two classes: log-loss {loss}");
 }
 
+/// A sweep after the last block must not undo the choice of the best number of blocks: with labels of which 30 % are
+/// wrong and next to no damping a fit soon overfits, and stops.
+#[test]
+fn sweeps_respect_early_stopping() {
+    let (seen, fresh) = (rings(1, 2_100, 2, 2, 0.3), rings(2, 2_000, 2, 2, 0.3));
+    let log_loss = |sweeps| {
+        let options = Options {
+            loss: Some(LossSpec::Logistic),
+            damping: Some(1e-3),
+            block_size: Some(256),
+            max_blocks: 40,
+            sweeps,
+            ..quick(Task::Classification(2))
+        };
+        let machine = seen.fit(&options).unwrap();
+        let p = machine.probabilities(fresh.rows()).unwrap();
+        let history = machine.summary().history;
+        println!("{sweeps} sweeps: {} blocks of {}", machine.summary().blocks, history.len());
+        let term = |(p, y): (&[f32], &f32)| -f64::from(p[*y as usize].max(1e-12)).ln();
+        p.chunks_exact(2).zip(&fresh.y).map(term).sum::<f64>() / fresh.y.len() as f64
+    };
+    let (without, with) = (log_loss(0), log_loss(1));
+    println!("log-loss {without} without, {with} with a sweep");
+    assert!(with < 1.1 * without, "log-loss {without} without, {with} with a sweep");
+}
+
+/// Small data: the evidence prefers a narrow kernel for a function that varies fast.
+#[test]
+fn the_bandwidth_follows_the_function() {
+    let bandwidth = |turns: f32| {
+        let smooth = curve(1, 200, 1);
+        let y = smooth.x.iter().map(|x| (turns * x).sin()).collect();
+        Data { y, ..smooth }.fit(&regression()).unwrap().summary().bandwidth
+    };
+    assert!(bandwidth(8.0) < 0.6 * bandwidth(1.0), "{} vs {}", bandwidth(8.0), bandwidth(1.0));
+}
+
 /// Batches of a stream: each pass over fresh rows brings the function closer; and a fit goes on by streaming.
 #[test]
 fn partial_fit_continues_and_improves() {
@@ -178,7 +215,7 @@ fn partial_fit_continues_and_improves() {
     }
     println!("stream: {left:.3?}");
     assert_eq!(machine.summary().blocks, 24 * 4);
-    assert!(left[23] < 0.5 * left[0] && left[23] < 0.2, "{left:?}");
+    assert!(left[23] < 0.4 * left[0] && left[23] < 0.8 * left[11], "{left:?}");
 
     // 60 rows are too few for a fit; 20 batches of 256 more rows are not.
     let mut machine = curve(1, 60, 2).fit(&Options { batch_size: 256, ..regression() }).unwrap();
@@ -345,17 +382,16 @@ fn constant_columns_do_no_harm() {
     }
 }
 
-/// Mass on few rows of many, whichever of them the hold-out takes.
+/// All mass on one row of many, whether or not the hold-out takes it.
 #[test]
-fn few_heavy_rows_are_enough() {
+fn one_heavy_row_is_enough() {
     for seed in 0..30 {
-        let mut data = curve(1, 20, 2);
-        data.weights = Some((0..20).map(|i| if i < 3 { 1_000.0 } else { 0.0 }).collect());
-        let options = Options { seed: Seed(seed), ..quick(Task::Regression(1)) };
-        finite_values(&data, &options);
-        let mut data = rings(1, 20, 2, 2, 0.0);
-        data.weights = Some((0..20).map(|i| if i < 3 { 1_000.0 } else { 0.0 }).collect());
-        finite_values(&data, &Options { seed: Seed(seed), ..quick(Task::Classification(2)) });
+        for (task, mut data) in
+            [(Task::Regression(1), curve(1, 20, 2)), (Task::Classification(2), rings(1, 20, 2, 2, 0.0))]
+        {
+            data.weights = Some((0..20).map(|i| if i == 3 { 3_000.0 } else { 0.0 }).collect());
+            finite_values(&data, &Options { seed: Seed(seed), ..quick(task) });
+        }
     }
 }
 
@@ -465,45 +501,55 @@ fn bad_rows_are_refused_after_the_fit_too() {
 
 // ---------------------------------------------------------------------------------------------------- determinism
 
-/// Everything a fit can be: small by evidence, large with race and hold-out, without, ridge, stream.
+/// Everything a fit can be: small by evidence, large with a hold-out, with sweeps, ridge, stream.
 fn every_kind() -> Vec<(Data, Options)> {
     let (numbers, classes) = (Task::Regression(1), Task::Classification(3));
     vec![
-        (rings(1, 700, 5, 3, 0.1), Options::new(classes, Seed(1))),
-        (curve(1, 2_300, 3), Options { max_blocks: 8, ..Options::new(numbers, Seed(1)) }),
-        (rings(1, 2_300, 40, 3, 0.1), Options { block_size: Some(256), sweeps: 1, ..quick(classes) }),
-        (curve(1, 3_000, 3), Options { solver: SolverSpec::Ridge, ..quick(numbers) }),
+        (rings(1, 300, 5, 3, 0.1), Options::new(classes, Seed(1))),
+        (curve(1, 2_300, 3), Options { bandwidth: Bandwidth::Median, ..quick(numbers) }),
+        (rings(1, 2_300, 40, 3, 0.1), Options { block_size: Some(192), sweeps: 1, ..quick(classes) }),
+        (curve(1, 2_100, 3), Options { solver: SolverSpec::Ridge, ..quick(numbers) }),
         (rings(1, 3_000, 3, 3, 0.1), Options { solver: SolverSpec::Stream, ..quick(classes) }),
     ]
+}
+
+/// The bytes of a fit on a pool of its own, from single or double precision input.
+fn bytes_of(data: &Data, options: &Options, threads: usize, chunk: usize, double: bool) -> Vec<u8> {
+    let wide: Vec<f64> = data.x.iter().map(|&v| f64::from(v)).collect();
+    let rows = if double { Rows::double(&wide, data.columns).unwrap() } else { data.rows() };
+    let training = Training { rows, ..data.training() };
+    let options = Options { chunk, ..options.clone() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let fit = || quietly(|control| KernelMachine::fit(&options, &training, control)).unwrap();
+    pool.install(|| fit().to_bytes().unwrap())
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_for_any_threads_and_chunks() {
     for (data, options) in every_kind() {
-        let fit = |threads, chunk| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let options = Options { chunk, ..options.clone() };
-            pool.install(|| data.fit(&options).unwrap().to_bytes().unwrap())
-        };
-        let first = fit(1, 0);
-        assert!(first == fit(2, 0), "two threads, {options:?}");
-        assert!(first == fit(3, 1_024), "three threads and a smaller chunk, {options:?}");
-        let other = data.fit(&Options { seed: Seed(2), ..options.clone() }).unwrap();
-        assert!(first != other.to_bytes().unwrap(), "{options:?}");
+        let first = bytes_of(&data, &options, 1, 0, false);
+        assert!(first == bytes_of(&data, &options, 2, 0, false), "two threads, {options:?}");
+        assert!(first == bytes_of(&data, &options, 3, 1_024, false), "a smaller chunk, {options:?}");
+        assert!(
+            first != bytes_of(&data, &Options { seed: Seed(9), ..options.clone() }, 2, 0, false),
+            "{options:?}"
+        );
     }
 }
 
 #[test]
 fn double_precision_input_that_is_single_gives_the_same_bytes() {
     for (data, options) in every_kind() {
-        let wide: Vec<f64> = data.x.iter().map(|&v| f64::from(v)).collect();
-        let rows = Rows::double(&wide, data.columns).unwrap();
-        let training = Training { rows, ..data.training() };
-        let double = quietly(|control| KernelMachine::fit(&options, &training, control)).unwrap();
-        let single = data.fit(&options).unwrap();
-        assert!(single.to_bytes().unwrap() == double.to_bytes().unwrap(), "{options:?}");
-        assert!(single.decision(rows).unwrap() == single.decision(data.rows()).unwrap());
+        let [single, double] = [false, true].map(|double| bytes_of(&data, &options, 2, 0, double));
+        assert!(single == double, "{options:?}");
     }
+}
+
+/// The same with a race of bandwidths and scalings, where every trial has to come out alike.
+#[test]
+fn a_race_is_reproducible_too() {
+    let (data, options) = (curve(1, 2_050, 3), Options { max_blocks: 3, ..regression() });
+    assert!(bytes_of(&data, &options, 1, 0, false) == bytes_of(&data, &options, 2, 1_024, true));
 }
 
 /// Memory is the coefficients: their number does not depend on the dimension of the data.
@@ -563,9 +609,9 @@ fn read_and_use(bytes: &[u8], data: &Data) {
     }
 }
 
-fn survives(bytes: &[u8], data: &Data, what: &str) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| read_and_use(bytes, data)));
-    assert!(outcome.is_ok(), "panicked: {what}");
+/// Whether `attempt` panics.
+fn panics(attempt: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(attempt)).is_err()
 }
 
 /// The end of the layout of a model file.
@@ -583,7 +629,7 @@ fn damaged_files_are_refused_or_harmless() {
         for mask in [0x01, 0x04, 0x10, 0x80] {
             let mut damaged = bytes.clone();
             damaged[at] ^= mask;
-            survives(&damaged, &data, &format!("byte {at} xor {mask:#x}"));
+            assert!(!panics(|| read_and_use(&damaged, &data)), "byte {at} xor {mask:#x}");
         }
     }
     for length in 0..bytes.len() {
@@ -619,13 +665,12 @@ fn contradictory_files_are_refused_or_harmless() {
             let _ = c.insert("coefficients", vec![0, 1 << 63, 3], Vec::<f32>::new());
         }),
     ];
-    for (what, change) in damage {
+    let fatal = damage.iter().filter(|(_, change)| {
         let mut container = original.clone();
         change(&mut container);
-        if let Ok(bytes) = container.to_bytes() {
-            survives(&bytes, &data, what);
-        }
-    }
+        container.to_bytes().is_ok_and(|bytes| panics(|| read_and_use(&bytes, &data)))
+    });
+    assert_eq!(fatal.map(|(what, _)| *what).collect::<Vec<_>>(), [""; 0]);
     let other = Container::new("checkpoint");
     assert!(KernelMachine::from_bytes(&other.to_bytes().unwrap()).is_err());
     assert!(KernelMachine::from_bytes(&Container::new(MODEL).to_bytes().unwrap()).is_err());
@@ -719,20 +764,24 @@ fn damaged_checkpoints_are_refused_or_harmless() {
     let (data, options) = (rings(1, 60, 2, 3, 0.2), quick(Task::Classification(3)));
     let path = stopped_fit(&data, &options, "damaged");
     let bytes = std::fs::read(&path).unwrap();
-    let attempt = |damaged: &[u8], what: &str| {
+    let fatal = |damaged: &[u8]| {
         std::fs::write(&path, damaged).unwrap();
-        let outcome = catch_unwind(AssertUnwindSafe(|| drop(fit_until(&data, &options, &path, |_| false))));
-        assert!(outcome.is_ok(), "panicked: {what}");
+        panics(|| drop(fit_until(&data, &options, &path, |_| false)))
     };
-    for at in 0..layout_end(&bytes) {
-        for mask in [0x01, 0x04] {
+    let flips = (0..layout_end(&bytes)).flat_map(|at| [(at, 0x01), (at, 0x04)]);
+    let found: Vec<String> = flips
+        .filter(|&(at, mask)| {
             let mut damaged = bytes.clone();
             damaged[at] ^= mask;
-            attempt(&damaged, &format!("byte {at} xor {mask:#x}"));
-        }
-    }
+            fatal(&damaged)
+        })
+        .map(|(at, mask)| {
+            format!("byte {at} xor {mask}: {:?}", String::from_utf8_lossy(&bytes[at - 16..=at]))
+        })
+        .collect();
+    assert_eq!(found, [""; 0]);
     for length in (0..bytes.len()).step_by(97) {
-        attempt(&bytes[..length], &format!("cut to {length}"));
+        assert!(!fatal(&bytes[..length]), "cut to {length}");
     }
     let _ = std::fs::remove_file(&path);
 }
@@ -776,6 +825,23 @@ fn a_time_budget_ends_the_fit() {
         assert!(blocks > 0 && blocks < 2_000, "{blocks} blocks, {solver:?}");
         assert!(start.elapsed().as_secs_f64() < 10.0, "{:?}, {solver:?}", start.elapsed());
     }
+}
+
+/// The race of bandwidths obeys the budget too: it is over after a few trials, not after all of them.
+#[test]
+fn a_time_budget_ends_the_race() {
+    let data = curve(1, 2_100, 3);
+    let trials = |max_time| {
+        let mut count = 0;
+        let mut observe = |p: &Progress| count += usize::from(p.phase == Phase::Race);
+        let options = Options { max_time, max_blocks: 1, ..regression() };
+        let mut cancelled = || false;
+        let mut control = Control::new(&mut cancelled, &mut observe);
+        KernelMachine::fit(&options, &data.training(), &mut control).unwrap();
+        count
+    };
+    let hurried = trials(Some(1e-6));
+    assert!(hurried <= 3, "{hurried} trials after the budget was spent");
 }
 
 /// A budget that never ends is no reason to fall over.

@@ -76,7 +76,8 @@ pub(super) fn run(out: &Path) -> Outcome<()> {
 
 /// The class of the training digit whose pixels are nearest.
 fn nearest_class(train: &Digits, image: &[f32]) -> u32 {
-    let distance = |i: usize| -> f32 { train.image(i).iter().zip(image).map(|(a, b)| (a - b) * (a - b)).sum() };
+    let distance =
+        |i: usize| -> f32 { train.image(i).iter().zip(image).map(|(a, b)| (a - b) * (a - b)).sum() };
     let nearest = (0..train.len()).map(|i| (distance(i), i)).min_by(|a, b| a.0.total_cmp(&b.0));
     nearest.map_or(0, |(_, i)| train.classes[i] as u32)
 }

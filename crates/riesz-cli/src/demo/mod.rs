@@ -5,10 +5,10 @@ mod function;
 
 use crate::failure::Outcome;
 use crate::output::{duration, make_folder, print};
+use riesz::data::Rows;
 use riesz::driver::quietly;
 use riesz::functions::{KernelMachine, Options, Task, Training};
 use riesz::random::Seed;
-use riesz::data::Rows;
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -46,7 +46,12 @@ impl Canvas {
         self.push(&format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}"/>"#));
     }
 
-    pub(super) fn outline(&mut self, (x, y, width, height): (f64, f64, f64, f64), stroke: &str, thickness: f64) {
+    pub(super) fn outline(
+        &mut self,
+        (x, y, width, height): (f64, f64, f64, f64),
+        stroke: &str,
+        thickness: f64,
+    ) {
         let [x, y, width, height] = [x, y, width, height].map(number);
         self.push(&format!(
             r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="none" stroke="{stroke}" stroke-width="{thickness}"/>"#

@@ -5,7 +5,12 @@ use super::style::hex;
 use std::collections::BTreeMap;
 
 /// The shades of a rectangle of cells, as one path a shade.
-pub(super) fn draw_cells(canvas: &mut Canvas, shades: &[Option<usize>], columns: usize, color: impl Fn(usize) -> u32) {
+pub(super) fn draw_cells(
+    canvas: &mut Canvas,
+    shades: &[Option<usize>],
+    columns: usize,
+    color: impl Fn(usize) -> u32,
+) {
     let rows = shades.len().checked_div(columns).unwrap_or(0);
     if rows == 0 {
         return;

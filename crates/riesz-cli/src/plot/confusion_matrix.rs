@@ -1,7 +1,9 @@
 //! Which class was taken for which.
 
 use super::canvas::{Area, Canvas, Type};
-use super::style::{hex, mix, shorten, text_width, CHARACTER, GRID, INK, LABEL_SIZE, MUTED, PAPER, TICK_SIZE};
+use super::style::{
+    hex, mix, shorten, text_width, CHARACTER, GRID, INK, LABEL_SIZE, MUTED, PAPER, TICK_SIZE,
+};
 
 /// How often each class was taken for each other: true classes in rows, predicted ones in columns.
 #[derive(Clone, Debug)]

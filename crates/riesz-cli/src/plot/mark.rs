@@ -28,7 +28,12 @@ impl Mark {
         Self { name, points: points.to_vec(), style, color }
     }
 
-    pub(super) fn draw(&self, canvas: &mut Canvas, place: impl Fn((f64, f64)) -> Option<(f64, f64)>, outlined: bool) {
+    pub(super) fn draw(
+        &self,
+        canvas: &mut Canvas,
+        place: impl Fn((f64, f64)) -> Option<(f64, f64)>,
+        outlined: bool,
+    ) {
         let color = hex(self.color);
         match self.style {
             Style::Dots => self.draw_dots(canvas, place, outlined),
@@ -89,7 +94,10 @@ impl Mark {
 }
 
 /// A path through the points that can be placed, broken where one cannot.
-pub(super) fn path_through(points: &[(f64, f64)], place: impl Fn((f64, f64)) -> Option<(f64, f64)>) -> String {
+pub(super) fn path_through(
+    points: &[(f64, f64)],
+    place: impl Fn((f64, f64)) -> Option<(f64, f64)>,
+) -> String {
     let (mut path, mut last, mut pen) = (String::new(), String::new(), 'M');
     for &point in points {
         let Some((x, y)) = place(point) else {

@@ -44,8 +44,7 @@ fn check_attributes(tag: &str) {
         {
             continue;
         }
-        for token in
-            pair[1].split(|c: char| !(c.is_ascii_digit() || ".-eE".contains(c) || c.is_alphabetic()))
+        for token in pair[1].split(|c: char| !(c.is_ascii_digit() || ".-eE".contains(c) || c.is_alphabetic()))
         {
             assert!(!["NaN", "inf", "-inf"].contains(&token), "{tag}");
             if let Ok(value) = token.parse::<f64>() {
@@ -66,18 +65,8 @@ fn the_checker_can_fail() {
 
 /// Values that cannot be placed, next to some that can.
 fn awkward() -> Vec<(f64, f64)> {
-    let odd = [
-        f64::NAN,
-        f64::INFINITY,
-        -f64::INFINITY,
-        0.0,
-        -1.0,
-        1.0,
-        f64::MAX,
-        f64::MIN_POSITIVE,
-        1e-200,
-        1e149,
-    ];
+    let odd =
+        [f64::NAN, f64::INFINITY, -f64::INFINITY, 0.0, -1.0, 1.0, f64::MAX, f64::MIN_POSITIVE, 1e-200, 1e149];
     odd.iter().flat_map(|&x| odd.map(|y| (x, y))).collect()
 }
 
@@ -100,8 +89,7 @@ fn charts_are_well_formed_whatever_the_numbers() {
     for points in sets() {
         let band: Vec<_> = points.iter().map(|&(x, y)| (x, y, y)).collect();
         let chart = LineChart::new(NASTY).x_label(NASTY).y_label(NASTY);
-        let chart =
-            chart.line(NASTY, &points).dashed("", &points).dots(NASTY, &points).band(NASTY, &band);
+        let chart = chart.line(NASTY, &points).dashed("", &points).dots(NASTY, &points).band(NASTY, &band);
         check(&chart.to_svg());
         check(&chart.clone().log_x().to_svg());
         check(&chart.log_x().log_y().to_svg());

@@ -42,7 +42,12 @@ impl Folder {
     /// Runs the command, which must succeed; returns what it printed.
     pub fn succeed(&self, arguments: &str) -> String {
         let output = self.run(arguments);
-        assert!(output.status.success(), "riesz {arguments}\n{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(
+            output.status.success(),
+            "riesz {arguments}\n{}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
         text(&output.stdout)
     }
 
@@ -76,7 +81,9 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Three classes in three columns: rings around the origin.
 pub fn rings(rows: usize, seed: u64) -> String {
-    table(rows, seed, |x, _| ["inner", "middle", "outer"][(x.iter().map(|v| v * v).sum::<f64>() * 1.5) as usize % 3].into())
+    table(rows, seed, |x, _| {
+        ["inner", "middle", "outer"][(x.iter().map(|v| v * v).sum::<f64>() * 1.5) as usize % 3].into()
+    })
 }
 
 /// A smooth function of three columns, with noise.

@@ -46,6 +46,16 @@ impl GramSample {
     }
 }
 
+/// Consecutive logical tiles of the data.
+pub(crate) struct Chunk<'a> {
+    /// Number of the first tile.
+    pub first: usize,
+    /// The rows.
+    pub x: &'a [f32],
+    /// Their weights w.
+    pub weights: &'a [f32],
+}
+
 /// One logical tile on its way into a Gram matrix.
 struct Tile<'a, S> {
     x: &'a [f32],
@@ -90,15 +100,12 @@ impl Gram {
         self.lower.fill(0.0);
     }
 
-    /// Adds the rows of one chunk, whose first logical tile is number `first`. `x` is row-major, `weights` the w;
-    /// `sinks` holds one further consumer of all features per tile (the gradient), or is empty.
+    /// Adds the rows of one chunk; `sinks` holds one further consumer of all features per tile (the gradient).
     pub(crate) fn add<S: Sink + Send>(
         &mut self,
         path: Path,
         block: &FeatureBlock,
-        first: usize,
-        x: &[f32],
-        weights: &[f32],
+        Chunk { first, x, weights }: Chunk<'_>,
         sample: GramSample,
         sinks: Vec<S>,
     ) {

@@ -24,6 +24,7 @@ pub use path::Path;
 pub use structured::StructuredBlock;
 
 use crate::data::{tiles, Rows, TILE};
+use gram::Chunk;
 use lanes::on_path;
 use products::{Adjoint, Apply, Materialise, Sink};
 use rayon::prelude::*;
@@ -94,19 +95,27 @@ pub fn apply(
     });
 }
 
+/// Which rows enter a Gram matrix, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct GramRows<'a> {
+    /// The weight w of each row.
+    pub weights: &'a [f32],
+    /// Which rows.
+    pub sample: GramSample,
+    /// Sampled rows whose features are held in memory at a time; the result does not depend on it.
+    pub chunk: usize,
+}
+
 /// Φᵀ R and Φᵀ W Φ from one pass over the rows: Φᵀ R for the n×C row-major `residual` is returned as C×m (one run of m
 /// numbers per output), Φᵀ W Φ on the sampled rows is left in `gram`.
 ///
-/// The features of about `chunk` sampled rows are held in memory at a time; the result does not depend on it, nor on
-/// the number of threads.
+/// The result depends neither on the chunk nor on the number of threads.
 pub fn normal_equations(
     path: Path,
     block: &FeatureBlock,
     rows: Rows<'_>,
     residual: &[f32],
-    weights: &[f32],
-    sample: GramSample,
-    chunk: usize,
+    GramRows { weights, sample, chunk }: GramRows<'_>,
     gram: &mut Gram,
 ) -> Vec<f32> {
     let (m, n) = (block.features(), rows.len());
@@ -122,7 +131,8 @@ pub fn normal_equations(
             partials.iter_mut().zip(residual[start * outputs..range.end * outputs].chunks(TILE * outputs));
         let sinks = parts.map(|(out, r)| Adjoint::new(r, outputs, m, out)).collect();
         let x = rows.tile(range.clone(), &mut buffer);
-        gram.add(path, block, start / TILE, x, &weights[range], sample, sinks);
+        let part = Chunk { first: start / TILE, x, weights: &weights[range] };
+        gram.add(path, block, part, sample, sinks);
         add_in_order(&mut gradient, &partials);
     }
     gradient.into_iter().map(|g| g as f32).collect()

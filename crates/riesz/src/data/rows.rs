@@ -25,7 +25,7 @@ impl<'a, T> Matrix<'a, T> {
         if columns == 0 {
             return Err(Error::Empty { what: "X", needed: "one column" });
         }
-        if values.len() % columns != 0 {
+        if !values.len().is_multiple_of(columns) {
             return Err(Error::Columns { expected: columns, found: values.len() % columns });
         }
         Ok(Self { values, columns })

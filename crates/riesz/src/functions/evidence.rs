@@ -53,3 +53,46 @@ pub(crate) fn log_evidence(
     let start = (NOISES[NOISES.len() - 1], f64::NEG_INFINITY);
     Ok(best.fold(start, |best, next| if next.1 > best.1 { next } else { best }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{KernelSpec, Scaling};
+    use crate::random::Seed;
+
+    /// Against −½ (yᵀC⁻¹y + log det C), C = ΦΦᵀ/m + s²I, with every row as often as its weight says.
+    #[test]
+    fn is_the_log_density_of_the_repeated_targets() {
+        let (n, m, outputs) = (12, 64, 2);
+        let x: Vec<f32> = (0..2 * n).map(|i| ((i * 29) % 17) as f32 / 8.0 - 1.0).collect();
+        let weights: Vec<f32> = (0..n).map(|i| (i % 4) as f32).collect();
+        let map = FeatureMap::new(KernelSpec::Gaussian, 0.8, m, Seed(1), Scaling::identity(2)).unwrap();
+        let rows = Rows::single(&x, 2).unwrap();
+        let mut phi = vec![0.0; n * m];
+        compute::features(Path::detect(), &map.draw(BlockIndex(0)), rows, &mut phi);
+        let copies: Vec<usize> = (0..n).flat_map(|i| std::iter::repeat_n(i, i % 4)).collect();
+        for roughness in [0.1, 3.0] {
+            let y: Vec<f64> = (0..n * outputs).map(|i| (roughness * (i * i) as f64).sin()).collect();
+            let exact = |noise: f64| {
+                let covariance = Mat::from_fn(copies.len(), copies.len(), |a, b| {
+                    let (p, q) = (&phi[copies[a] * m..][..m], &phi[copies[b] * m..][..m]);
+                    let k =
+                        p.iter().zip(q).map(|(p, q)| f64::from(*p) * f64::from(*q)).sum::<f64>() / m as f64;
+                    k + if a == b { noise } else { 0.0 }
+                });
+                let factor = Llt::new(covariance.as_ref(), Side::Lower).unwrap();
+                let log_det: f64 = (0..copies.len()).map(|i| 2.0 * factor.L()[(i, i)].ln()).sum();
+                let targets = Mat::from_fn(copies.len(), outputs, |a, c| y[copies[a] * outputs + c]);
+                let solved = factor.solve(&targets);
+                let misfit: f64 = (0..copies.len() * outputs)
+                    .map(|i| targets[(i / outputs, i % outputs)] * solved[(i / outputs, i % outputs)])
+                    .sum();
+                -0.5 * (misfit + outputs as f64 * log_det)
+            };
+            let best = NOISES.iter().map(|&s| (s, exact(s))).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+            let (noise, evidence) = log_evidence(&map, rows, &y, &weights).unwrap();
+            assert_eq!(noise, best.0, "roughness {roughness}");
+            assert!((evidence - best.1).abs() < 1e-6 * best.1.abs().max(1.0), "{evidence} vs {}", best.1);
+        }
+    }
+}

@@ -567,3 +567,127 @@ fn initial_offset(spec: LossSpec, loss: &dyn Loss, targets: &[f32], weights: &[f
     };
     (0..c).map(|k| best(share(if c == 1 { 1.0 } else { k as f32 })) as f32).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::quietly;
+    use crate::functions::{Bandwidth, Training};
+    use crate::random::{uniform_open, Address, Seed};
+
+    const ROWS: usize = 2_100;
+
+    /// Two uniform columns; the class is the side of a circle.
+    fn circle() -> (Vec<f32>, Vec<f32>) {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for i in 0..ROWS {
+            let words = Address::new(Seed(6), Stream::Synthetic, BlockIndex(0), i as u32).words(0);
+            let point = [words[0], words[1]].map(|w| 2.0 * uniform_open(w) - 1.0);
+            y.push(f32::from(u8::from(point[0].hypot(point[1]) < 0.8)));
+            x.extend(point.map(|v| v as f32));
+        }
+        (x, y)
+    }
+
+    fn options() -> Options {
+        Options {
+            bandwidth: Bandwidth::Value(0.5),
+            block_size: Some(64),
+            max_blocks: 5,
+            ..Options::new(Task::Classification(2), Seed(4))
+        }
+    }
+
+    /// The coefficients before and after the held-out rows are absorbed.
+    fn coefficients(x: &[f32], y: &[f32]) -> [Vec<f32>; 2] {
+        let options = options();
+        let data = Training { rows: Rows::single(x, 2).unwrap(), targets: y, weights: None };
+        let prepared = Prepared::new(&data, options.task, LossSpec::SquaredHinge);
+        let fit = Fit::new(&options, LossSpec::SquaredHinge, &prepared, 0).unwrap();
+        let solver = BlockDescentConfig::default().build().unwrap();
+        let (mut due, mut all) = (Due::new(), [Vec::new(), Vec::new()]);
+        quietly(|control| {
+            let mut standing = fit.begin(control).unwrap();
+            let list = |standing: &Standing| {
+                let f = &standing.state.f;
+                (0..f.len()).flat_map(|b| f.coefficients(b).to_vec()).collect()
+            };
+            fit.descend(&solver, &mut standing, &mut due, control).unwrap();
+            all[0] = list(&standing);
+            (standing.best, standing.absorbing) = (5, Some(6));
+            fit.absorb(&solver, &mut standing, &mut due, control).unwrap();
+            all[1] = list(&standing);
+        });
+        all
+    }
+
+    /// Wrong labels on all held-out rows change nothing before these rows are absorbed, and something after.
+    #[test]
+    fn held_out_rows_are_not_learnt_from_until_the_end() {
+        let (x, y) = circle();
+        let (_, held) = set_aside(&options(), &[1.0; ROWS], false);
+        let flip = |which: &dyn Fn(usize) -> bool| -> Vec<f32> {
+            y.iter().enumerate().map(|(i, &y)| if which(i) { 1.0 - y } else { y }).collect()
+        };
+        let original = coefficients(&x, &y);
+        let lied_to = coefficients(&x, &flip(&|i| held[i] > 0.0));
+        assert_eq!(original[0].len(), 5 * 64);
+        assert!(original[0] == lied_to[0]);
+        assert!(original[1] != lied_to[1] && original[1].len() == 6 * 64);
+        let first = held.iter().position(|&h| h == 0.0).unwrap();
+        assert!(original[0] != coefficients(&x, &flip(&|i| i == first))[0]);
+    }
+
+    #[test]
+    fn a_tenth_is_set_aside_with_its_weight() {
+        let weights: Vec<f32> = (0..ROWS).map(|i| 1.0 + (i % 3) as f32).collect();
+        let (train, held) = set_aside(&options(), &weights, false);
+        assert_eq!(held.iter().filter(|&&h| h > 0.0).count(), ROWS / 10);
+        for (i, w) in weights.iter().enumerate() {
+            assert!((train[i], held[i]) == (*w, 0.0) || (train[i], held[i]) == (0.0, *w), "row {i}");
+        }
+        let (_, other) = set_aside(&Options { seed: Seed(5), ..options() }, &weights, false);
+        assert!(held != other);
+        let none = |options: &Options, small| set_aside(options, &weights, small).1.iter().all(|&h| h == 0.0);
+        assert!(none(&options(), true) && none(&Options { early_stopping: false, ..options() }, false));
+    }
+
+    #[test]
+    fn standardised_targets_come_back_in_their_units() {
+        let targets: Vec<f32> =
+            (0..60).map(|i| if i % 2 == 0 { 1e3 + (i % 7) as f32 } else { -5.0 }).collect();
+        let weights: Vec<f32> = (0..30).map(|i| (i % 3) as f32).collect();
+        let (scaled, units) = standardise(&targets, &weights, Task::Regression(2));
+        let mean_of = |k: usize, p: i32| {
+            (0..30).map(|i| f64::from(weights[i]) * f64::from(scaled[2 * i + k]).powi(p)).sum::<f64>()
+                / effective_rows(&weights)
+        };
+        assert!(mean_of(0, 1).abs() < 1e-6 && (mean_of(0, 2) - 1.0).abs() < 1e-6);
+        // A constant target stays at zero, not at 0/0.
+        assert!(scaled.iter().skip(1).step_by(2).all(|&y| y == 0.0));
+        for (i, y) in targets.iter().enumerate() {
+            let back = units[i % 2].0 + units[i % 2].1 * f64::from(scaled[i]);
+            assert!((back - f64::from(*y)).abs() < 1e-3);
+        }
+    }
+
+    /// The offset is the best constant: the weighted derivatives of the loss cancel there.
+    #[test]
+    fn the_offset_is_stationary() {
+        for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge] {
+            for classes in [2, 4] {
+                let loss = spec.build(classes).unwrap();
+                let c = loss.outputs();
+                let targets: Vec<f32> = (0..90).map(|i| spec.encode(classes, i * i % 7 % classes)).collect();
+                let weights: Vec<f32> = (0..90).map(|i| (i % 4) as f32).collect();
+                let offset = initial_offset(spec, &*loss, &targets, &weights);
+                let (u, mut r) = (offset.repeat(90), vec![0.0; 90 * c]);
+                loss.residuals(&u, &targets, &weights, &mut r);
+                for k in 0..c {
+                    let sum: f32 = r.iter().skip(k).step_by(c).sum();
+                    assert!(sum.abs() < 1e-3, "{spec}, {classes} classes, output {k}: {sum}");
+                }
+            }
+        }
+    }
+}

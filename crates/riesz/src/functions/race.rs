@@ -329,3 +329,80 @@ pub(crate) fn by_evidence(
     }
     Ok(best.map_or_else(|| fallback(moments, 0.1), |(setting, _)| setting))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::Task;
+    use crate::loss::LossSpec;
+    use crate::random::Seed;
+
+    /// A held-out loss of 2 M^{−a} at M features points to itself, but for the share that is not trusted.
+    #[test]
+    fn the_outlook_follows_a_power_law() {
+        let curve =
+            |exponent: f64| (1..=8).map(|b| 2.0 * (64.0 * f64::from(b)).powf(-exponent)).collect::<Vec<_>>();
+        for exponent in [0.1, 0.4] {
+            let octaves = 3.0;
+            let exact = (2.0 * 4_096_f64.powf(-exponent)).ln();
+            let untrusted = (1.0 - TRUST) * exponent * std::f64::consts::LN_2 * octaves;
+            let found = outlook(&curve(exponent), 64, 4_096);
+            assert!((found - exact - untrusted).abs() < 1e-9, "{found} vs {exact}");
+        }
+        // Nothing beyond the trial: the loss itself. A steep start is not believed beyond 2^{−0.6} an octave … and a
+        // rising curve is not expected to rise further.
+        assert!((outlook(&curve(0.4), 64, 512) - (2.0 * 512_f64.powf(-0.4)).ln()).abs() < 1e-12);
+        assert!(
+            (outlook(&[1.0, 0.5, 0.3, 0.01], 64, 1_024) - (0.01_f64.ln() - TRUST * 0.6 * 2.0)).abs() < 1e-9
+        );
+        assert_eq!(outlook(&[1.0, 0.5, 0.6, 0.7], 64, 1_024), 0.5_f64.ln());
+    }
+
+    /// The first stage sees some training rows and some held-out ones, each with its own target and weight.
+    #[test]
+    fn a_subsample_keeps_rows_targets_and_weights_together() {
+        let n = 12_000;
+        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let held: Vec<f32> = (0..n).map(|i| if i % 5 == 0 { 2.0 + (i % 7) as f32 } else { 0.0 }).collect();
+        let weights: Vec<f32> = (0..n).map(|i| if i % 5 == 1 { 1.0 + (i % 3) as f32 } else { 0.0 }).collect();
+        let targets: Vec<f32> = (0..2 * n).map(|i| -(i as f32)).collect();
+        let loss = LossSpec::Square.build(2).unwrap();
+        let rows = Rows::single(&x, 1).unwrap();
+        let field = Field {
+            rows,
+            targets: &targets,
+            weights: &weights,
+            held: &held,
+            loss: &*loss,
+            offset: &[0.0; 2],
+        };
+        let options = Options::new(Task::Regression(2), Seed(1));
+        let sub = Subsample::draw(&options, &field);
+        // 2,400 training rows are all there, of as many held-out ones a quarter of 8,192.
+        assert_eq!(sub.x.len(), 2_400 + 2_048);
+        let mut seen: Vec<usize> = sub.x.iter().map(|&v| v as usize).collect();
+        for (k, &i) in seen.iter().enumerate() {
+            assert_eq!((sub.weights[k], sub.held[k]), (weights[i], held[i]));
+            assert_eq!(sub.targets[2 * k..2 * k + 2], targets[2 * i..2 * i + 2]);
+            assert!(weights[i] + held[i] > 0.0);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 2_400 + 2_048);
+    }
+
+    #[test]
+    fn a_bandwidth_the_user_has_decided_is_taken() {
+        let x = [0.0_f32, 0.0, 3.0, 4.0];
+        let (rows, weights) = (Rows::single(&x, 2).unwrap(), [1.0, 1.0]);
+        let moments = Moments::of(rows, &weights);
+        let with = |bandwidth, scaling| {
+            let options = Options { bandwidth, scaling, ..Options::new(Task::Regression(1), Seed(1)) };
+            decided(&options, &moments, rows, &weights, 0.3).map(|s| (s.standard, s.bandwidth, s.damping))
+        };
+        assert_eq!(with(Bandwidth::Auto, ColumnScaling::Auto), None);
+        assert_eq!(with(Bandwidth::Value(7.0), ColumnScaling::Auto), Some((false, 7.0, 0.3)));
+        assert_eq!(with(Bandwidth::Median, ColumnScaling::None), Some((false, 5.0, 0.3)));
+        assert_eq!(with(Bandwidth::Scale, ColumnScaling::Standard), Some((true, 1.0, 0.3)));
+    }
+}

@@ -154,3 +154,38 @@ fn merge(x: &[f32], columns: usize, y: &[f32], weights: &[f32]) -> (Vec<f32>, Ve
     }
     (xs, ys, sums.into_iter().map(|w| w as f32).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_are_merged_and_rows_of_weight_zero_dropped() {
+        let x = [1.0, 2.0, 0.0, 5.0, 1.0, 2.0, -0.0, 5.0, 1.0, 2.0, 9.0, 9.0];
+        let (y, weights) = ([1.0, 2.0, 1.0, 2.0, 3.0, 4.0], [1.0, 0.5, 2.0, 0.25, 1.0, 0.0]);
+        let (xs, ys, sums) = merge(&x, 2, &y, &weights);
+        assert_eq!(xs, [0.0, 5.0, 1.0, 2.0, 1.0, 2.0]);
+        assert_eq!((ys, sums), (vec![2.0, 1.0, 3.0], vec![0.75, 3.0, 1.0]));
+    }
+
+    /// Weights are summed in double precision: 2²⁴ + 1 ones are not 2²⁴.
+    #[test]
+    fn merged_weights_are_exact() {
+        let (_, _, sums) = merge(&[1.0; 3], 1, &[0.0; 3], &[16_777_216.0, 1.0, 1.0]);
+        assert_eq!(sums, [16_777_218.0]);
+    }
+
+    #[test]
+    fn small_data_are_owned_and_large_data_borrowed() {
+        let (x, y) = (vec![0.5_f32; 2_000], vec![1.0_f32; 2_000]);
+        let rows = Rows::single(&x, 1).unwrap();
+        let prepared = |weights: Option<&[f32]>| {
+            let data = Training { rows, targets: &y, weights };
+            let prepared = Prepared::new(&data, Task::Regression(1), LossSpec::Square);
+            (prepared.is_small(), prepared.rows().unwrap().len(), effective_rows(&prepared.weights))
+        };
+        assert_eq!(prepared(None), (false, 2_000, 2_000.0));
+        assert!(prepared(Some(&[0.999; 2_000])).0);
+        assert_eq!(prepared(Some(&[0.5; 2_000])), (true, 1, 1_000.0));
+    }
+}

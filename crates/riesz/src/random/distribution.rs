@@ -101,7 +101,7 @@ mod tests {
         let moment = |k: i32| z.iter().map(|x| x.powi(k)).sum::<f64>() / n;
         // Variances of the sample moments: E z^{2k} − (E z^k)².
         for (k, expected, variance) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)] {
-            let z_score = (moment(k) - expected) / (variance / n as f64).sqrt();
+            let z_score = (moment(k) - expected) / (variance / n).sqrt();
             assert!(z_score.abs() < 4.5, "moment {k}: z = {z_score}");
         }
         let tail = z.iter().filter(|x| x.abs() > 1.959_964).count() as f64 / n;

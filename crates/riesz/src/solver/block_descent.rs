@@ -1,7 +1,7 @@
 //! Block functional descent (spec 2.4): the fast solver for finite data.
 
 use super::{check_ridge, solve_regularised};
-use crate::compute::{self, Buffer, Gram, GramSample};
+use crate::compute::{self, Buffer, Gram, GramRows, GramSample};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{positive, Error, Result};
 use crate::loss::Loss;
@@ -207,8 +207,8 @@ impl BlockDescent {
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
         let Workspace { gram, system } = &mut state.workspace;
-        let gradient =
-            compute::normal_equations(path, &block, problem.rows, &residual, &curvature, sample, chunk, gram);
+        let rows = GramRows { weights: &curvature, sample, chunk };
+        let gradient = compute::normal_equations(path, &block, problem.rows, &residual, rows, gram);
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
         let right: Vec<f64> = (0..c * m)
