@@ -179,7 +179,8 @@ impl Curve {
         let named = |name: &str, value: fn(&Point) -> f64| {
             format!("{name}: slope {:.2}", self.slope(1.0, value)).replace('-', "−")
         };
-        let (last, average): (fn(&Point) -> f64, fn(&Point) -> f64) = (|p| p.last, |p| p.average);
+        let last: fn(&Point) -> f64 = |p| p.last;
+        let average: fn(&Point) -> f64 = |p| p.average;
         let anchor = self.points.first().map_or(1.0, |point| point.last);
         let reference: Vec<_> = self.points.iter().map(|p| (p.step as f64, anchor / p.step as f64)).collect();
         LineChart::new(format!("Doubly stochastic gradients, step size {theta}/(t + {delay})"))

@@ -331,3 +331,14 @@ def test_an_error_in_the_observer_stops_the_fit(waves):
     with pytest.raises(LookupError, match="enough"):
         riesz._riesz.Machine.fit(X, y.astype(np.float32), settings=settings, observer=observer)
     assert told[0][0] == "fit"
+
+
+def test_a_checkpoint_that_is_none_is_refused(waves, tmp_path):
+    X, y = waves
+    path = tmp_path / "checkpoint"
+    machine = KernelRegressor(checkpoint=path, bandwidth=1.0, max_blocks=2, block_size=64)
+    machine.fit(X, y)
+    assert not path.exists()
+    machine.save(path)
+    with pytest.raises(InvalidInput, match='kind is "model", expected "checkpoint"'):
+        machine.fit(X, y)

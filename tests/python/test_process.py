@@ -6,6 +6,7 @@ import sys
 import textwrap
 import time
 
+import numpy as np
 import pytest
 
 import riesz
@@ -96,3 +97,15 @@ def test_the_command_does_not_wait_for_scikit_learn():
     """
     with python(script) as process:
         assert process.communicate()[0].split() == ["False", "True"]
+
+
+def test_models_of_the_command_are_read(blobs, tmp_path):
+    X, y = blobs
+    labels = np.array(["ash", "birch", "cedar"])[y]
+    rows = [f"{a!r},{b!r},{label}" for (a, b), label in zip(X.tolist(), labels, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["east,north,tree", *rows]) + "\n")
+    command = [sys.executable, "-m", "riesz", "fit", "data.csv", "--model", "model"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    machine = riesz.KernelClassifier.load(tmp_path / "model")
+    assert machine.classes_.tolist() == ["ash", "birch", "cedar"]
+    assert machine.score(X, labels) > 0.85

@@ -43,6 +43,9 @@ impl<S: Sink> Kernel for Stream<'_, S> {
         for start in (0..rows).step_by(stride) {
             let count = (rows - start).min(stride);
             centre(&self.x[start * d..(start + count) * d], &block.shift, &mut centred);
+            // Whole lane groups: the product takes another route for a few rows, and a row must not depend on how
+            // many others it comes with.
+            centred.resize(count.next_multiple_of(LANES) * d, 0.0);
             project(&block.frequencies, &centred, d, &mut z, stride);
             for row in (0..count).step_by(LANES) {
                 // SAFETY: z holds `stride` ≥ row + 16 numbers per frequency.

@@ -4,7 +4,7 @@ use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
-use super::training::{effective_rows, Prepared, Training, SMALL};
+use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
 use crate::driver::{fingerprint, Control, Phase, Progress};
@@ -397,10 +397,10 @@ fn outputs(loss: LossSpec, task: Task) -> usize {
 /// The loss asked for, or the default: square for regression; for classification squared hinge (most accurate, scores
 /// calibrated on held-out rows), or softmax where no rows are held out.
 fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
-    let n = data.weights.map_or(data.rows.len() as f64, effective_rows);
+    let n = data.rows.len();
     options.loss.unwrap_or(match options.task {
         Task::Regression(_) => LossSpec::Square,
-        Task::Classification(_) if n < SMALL as f64 || !options.early_stopping => LossSpec::Softmax,
+        Task::Classification(_) if n < SMALL || !options.early_stopping => LossSpec::Softmax,
         Task::Classification(_) => LossSpec::SquaredHinge,
     })
 }

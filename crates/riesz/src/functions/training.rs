@@ -91,7 +91,7 @@ impl<'a> Prepared<'a> {
         let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         let targets = encode(data.targets, task, loss);
         let columns = data.rows.columns();
-        if effective_rows(&weights) >= SMALL as f64 {
+        if n >= SMALL {
             return Self { x: Cow::Borrowed(&[]), rows: Some(data.rows), columns, targets, weights };
         }
         let (x, targets, weights) =
@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn small_data_are_owned_and_large_data_borrowed() {
         let (x, y) = (vec![0.5_f32; 2_000], vec![1.0_f32; 2_000]);
-        let rows = Rows::single(&x, 1).unwrap();
-        let prepared = |weights: Option<&[f32]>| {
-            let data = Training { rows, targets: &y, weights };
+        let prepared = |x: &[f32], weights: Option<&[f32]>| {
+            let data = Training { rows: Rows::single(x, 1).unwrap(), targets: &y[..x.len()], weights };
             let prepared = Prepared::new(&data, Task::Regression(1), LossSpec::Square);
             (prepared.is_small(), prepared.rows().unwrap().len(), effective_rows(&prepared.weights))
         };
-        assert_eq!(prepared(None), (false, 2_000, 2_000.0));
-        assert!(prepared(Some(&[0.999; 2_000])).0);
-        assert_eq!(prepared(Some(&[0.5; 2_000])), (true, 1, 1_000.0));
+        assert_eq!(prepared(&x, None), (false, 2_000, 2_000.0));
+        // Normalised weights do not make large data small.
+        assert!(!prepared(&x, Some(&[0.000_5; 2_000])).0);
+        assert_eq!(prepared(&x[..1_999], Some(&[0.5; 1_999])), (true, 1, 999.5));
     }
 }
