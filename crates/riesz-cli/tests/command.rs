@@ -1,4 +1,5 @@
 //! Fit, predict, info; and what the command says when something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 

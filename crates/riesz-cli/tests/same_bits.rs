@@ -1,4 +1,5 @@
 //! Equal commands give equal model files, whatever the number of threads, the chunk, or a kill on the way.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
@@ -60,7 +61,7 @@ fn kill_at_random(folder: &Folder, trial: u64, before: Duration, after: Duration
     clean(folder);
     let share = uniform_open(Address::new(Seed(5), Stream::Synthetic, BlockIndex(trial), 0).words(0)[0]);
     let mut child = start(folder);
-    if trial % 4 == 0 {
+    if trial.is_multiple_of(4) {
         std::thread::sleep(before.mul_f64(share));
     } else {
         wait_for_checkpoint(folder, &mut child);
