@@ -111,7 +111,7 @@ fn frequencies(block: &FeatureBlock) -> Vec<f64> {
     let (size, d) = (block.padded, block.shift.len());
     // H_ij = (−1)^{number of common binary digits of i and j}.
     let signed_hadamard = |signs: &[f32], v: &[f64]| -> Vec<f64> {
-        let entry = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let entry = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         (0..size).map(|i| (0..size).map(|j| entry(i, j) * f64::from(signs[j]) * v[j]).sum()).collect()
     };
     let mut out = vec![0.0; block.gain.len() * d];

@@ -646,7 +646,8 @@ fn contradictory_files_are_refused_or_harmless() {
     let data = rings(1, 6, 2, 3, 0.0);
     let machine = data.fit(&Options { max_blocks: 1, ..quick(Task::Classification(3)) }).unwrap();
     let original = Container::from_bytes(&machine.to_bytes().unwrap()).unwrap();
-    let damage: [(&str, &dyn Fn(&mut Container)); 9] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&mut Container));
+    let damage: [Damage<'_>; 9] = [
         ("no machine", &|c| c.header["machine"] = serde_json::Value::Null),
         ("another loss", &|c| c.header["machine"]["loss"] = "square".into()),
         ("a regression with a margin loss", &|c| {
@@ -748,7 +749,11 @@ fn a_checkpoint_of_another_fit_is_refused() {
         &changed(|d| d.weights = Some((0..300).map(|i| 1.0 + (i == 9) as u8 as f32).collect())),
         &options,
     );
-    refused(&changed(|d| drop((d.x.truncate(299 * 3), d.y.truncate(299)))), &options);
+    let shorter = |d: &mut Data| {
+        d.x.truncate(299 * 3);
+        d.y.truncate(299);
+    };
+    refused(&changed(shorter), &options);
     refused(&data, &Options { seed: Seed(4), ..options.clone() });
     refused(&data, &Options { damping: Some(0.2), ..options.clone() });
     refused(&data, &Options { max_blocks: 7, ..options.clone() });
