@@ -386,6 +386,30 @@ fn neither_threads_nor_chunks_nor_double_precision_input_change_a_bit() {
     }
 }
 
+/// The features of a row are its own: alone, among a few and among many it gets the same bits.
+#[test]
+fn a_row_does_not_depend_on_its_company() {
+    for path in Path::available() {
+        for (columns, structured) in
+            [(1, false), (7, false), (100, false), (300, false), (7, true), (100, true)]
+        {
+            let case =
+                Case { rows: 1_200, columns, features: 128, outputs: 1, structured, paired: false, seed: 8 };
+            let (x, block) = (case.x(), case.block());
+            let rows = Rows::single(&x, columns).unwrap();
+            let all = machine_features(path, &block, rows);
+            for (start, end) in [(0, 1), (511, 512), (600, 602), (1_000, 1_033), (3, 700), (1_024, 1_200)] {
+                let some = machine_features(path, &block, rows.slice(start..end));
+                assert!(
+                    some == all[start * 128..end * 128],
+                    "rows {start} to {end}, {}",
+                    case.describe(path)
+                );
+            }
+        }
+    }
+}
+
 /// Buffers are reused from block to block: what an earlier, larger problem left in them must not matter.
 #[test]
 fn a_used_gram_matrix_is_as_good_as_a_new_one() {

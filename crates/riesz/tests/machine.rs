@@ -119,15 +119,15 @@ fn error_rate(machine: &KernelMachine, data: &Data) -> f64 {
 // ---------------------------------------------------------------------------------------------- what is learnt
 
 /// The default constructor explains what there is to explain: the noise is 1 % of the variance of y (½ + 2 + 0.01),
-/// 500 rows in two columns determine the rest to a few percent; labels are wrong for a tenth of the rows.
+/// 400 rows in two columns determine the rest to a few percent; labels are wrong for a tenth of the rows.
 #[test]
 fn defaults_learn_small_and_large_data() {
-    for n in [500, 2_500] {
+    for n in [400, 2_500] {
         let machine = curve(1, n, 2).fit(&regression()).unwrap();
         let left = unexplained(&machine, &curve(2, 1_000, 2));
         println!("regression, {n} rows: {left}");
         assert!(left < 0.05, "regression on {n} rows leaves {left} unexplained");
-        let machine = rings(1, n, 2, 3, 0.1).fit(&classification(3)).unwrap();
+        let machine = rings(1, n, 2, 3, 0.1).fit(&Options { max_blocks: 16, ..classification(3) }).unwrap();
         let error = error_rate(&machine, &rings(2, 2_000, 2, 3, 0.1));
         println!("classification, {n} rows: {error}");
         assert!(error < 0.2, "classification of {n} rows: {error} wrong");
@@ -163,17 +163,17 @@ fn calibrated_probabilities_beat_class_frequencies() {
     assert!(machine.outputs() == 1 && loss < 0.6, "two classes: log-loss {loss}");
 }
 
-/// A sweep after the last block must not undo the choice of the best number of blocks: with labels of which 30 % are
-/// wrong and next to no damping a fit soon overfits, and stops.
+/// A sweep after the last block must not undo the choice of the best number of blocks: with labels of which 10 % are
+/// wrong and a narrow kernel a fit overfits in the end, and stops.
 #[test]
 fn sweeps_respect_early_stopping() {
-    let (seen, fresh) = (rings(1, 2_100, 2, 2, 0.3), rings(2, 2_000, 2, 2, 0.3));
+    let (seen, fresh) = (rings(1, 2_100, 2, 2, 0.1), rings(2, 2_000, 2, 2, 0.1));
     let log_loss = |sweeps| {
         let options = Options {
             loss: Some(LossSpec::Logistic),
-            damping: Some(1e-3),
-            block_size: Some(256),
-            max_blocks: 40,
+            bandwidth: Bandwidth::Value(0.4),
+            damping: Some(0.3),
+            max_blocks: 60,
             sweeps,
             ..quick(Task::Classification(2))
         };
@@ -184,9 +184,9 @@ fn sweeps_respect_early_stopping() {
         let term = |(p, y): (&[f32], &f32)| -f64::from(p[*y as usize].max(1e-12)).ln();
         p.chunks_exact(2).zip(&fresh.y).map(term).sum::<f64>() / fresh.y.len() as f64
     };
-    let (without, with) = (log_loss(0), log_loss(1));
-    println!("log-loss {without} without, {with} with a sweep");
-    assert!(with < 1.1 * without, "log-loss {without} without, {with} with a sweep");
+    let (without, with) = (log_loss(0), log_loss(3));
+    println!("log-loss {without} without, {with} with three sweeps");
+    assert!(with < 1.1 * without, "log-loss {without} without, {with} with three sweeps");
 }
 
 /// Small data: the evidence prefers a narrow kernel for a function that varies fast.
@@ -217,16 +217,21 @@ fn partial_fit_continues_and_improves() {
     assert_eq!(machine.summary().blocks, 24 * 4);
     assert!(left[23] < 0.4 * left[0] && left[23] < 0.8 * left[11], "{left:?}");
 
-    // 60 rows are too few for a fit; 20 batches of 256 more rows are not.
-    let mut machine = curve(1, 60, 2).fit(&Options { batch_size: 256, ..regression() }).unwrap();
-    let (before, blocks) = (unexplained(&machine, &fresh), machine.summary().blocks);
+    // A fit that has only seen the left half learns the right half from a stream.
+    let half = |seed, n, side: f32| {
+        let data = curve(seed, n, 2);
+        data.pick(&(0..n).filter(|i| side * data.x[2 * i] > 0.0).collect::<Vec<_>>())
+    };
+    let mut machine = half(1, 300, -1.0).fit(&Options { batch_size: 256, ..regression() }).unwrap();
+    let (right, blocks) = (half(9, 1_000, 1.0), machine.summary().blocks);
+    let before = unexplained(&machine, &right);
     for seed in 0..20 {
-        quietly(|control| machine.partial_fit(&curve(200 + seed, 256, 2).training(), control)).unwrap();
+        quietly(|control| machine.partial_fit(&half(200 + seed, 500, 1.0).training(), control)).unwrap();
     }
-    let after = unexplained(&machine, &fresh);
+    let after = unexplained(&machine, &right);
     println!("fit, then stream: {before} -> {after}");
-    assert!(after < 0.7 * before, "{before} before, {after} after");
-    assert_eq!(machine.summary().blocks, blocks + 20);
+    assert!(after < 0.8 * before, "{before} before, {after} after");
+    assert!(machine.summary().blocks >= blocks + 20);
 }
 
 /// A stream in pieces is the stream: the step sizes and the blocks go on where they were.
@@ -382,15 +387,15 @@ fn constant_columns_do_no_harm() {
     }
 }
 
-/// All mass on one row of many, whether or not the hold-out takes it.
+/// All mass on one row of many, whether or not the hold-out takes it (it does for a tenth of the seeds).
 #[test]
 fn one_heavy_row_is_enough() {
     for seed in 0..30 {
         for (task, mut data) in
-            [(Task::Regression(1), curve(1, 20, 2)), (Task::Classification(2), rings(1, 20, 2, 2, 0.0))]
+            [(Task::Regression(1), curve(1, 2_000, 1)), (Task::Classification(2), rings(1, 2_000, 2, 2, 0.0))]
         {
-            data.weights = Some((0..20).map(|i| if i == 3 { 3_000.0 } else { 0.0 }).collect());
-            finite_values(&data, &Options { seed: Seed(seed), ..quick(task) });
+            data.weights = Some((0..2_000).map(|i| if i == 3 { 2.0 } else { 0.0 }).collect());
+            finite_values(&data, &Options { seed: Seed(seed), max_blocks: 2, ..quick(task) });
         }
     }
 }
@@ -505,10 +510,10 @@ fn bad_rows_are_refused_after_the_fit_too() {
 fn every_kind() -> Vec<(Data, Options)> {
     let (numbers, classes) = (Task::Regression(1), Task::Classification(3));
     vec![
-        (rings(1, 300, 5, 3, 0.1), Options::new(classes, Seed(1))),
+        (rings(1, 150, 5, 3, 0.1), Options::new(classes, Seed(1))),
         (curve(1, 2_300, 3), Options { bandwidth: Bandwidth::Median, ..quick(numbers) }),
         (rings(1, 2_300, 40, 3, 0.1), Options { block_size: Some(192), sweeps: 1, ..quick(classes) }),
-        (curve(1, 2_100, 3), Options { solver: SolverSpec::Ridge, ..quick(numbers) }),
+        (curve(1, 900, 3), Options { solver: SolverSpec::Ridge, ..quick(numbers) }),
         (rings(1, 3_000, 3, 3, 0.1), Options { solver: SolverSpec::Stream, ..quick(classes) }),
     ]
 }
@@ -771,7 +776,10 @@ fn damaged_checkpoints_are_refused_or_harmless() {
     let bytes = std::fs::read(&path).unwrap();
     let fatal = |damaged: &[u8]| {
         std::fs::write(&path, damaged).unwrap();
-        panics(|| drop(fit_until(&data, &options, &path, |_| false)))
+        let (mut cancelled, mut observe) = (|| false, |_: &Progress| {});
+        let mut control = Control::new(&mut cancelled, &mut observe);
+        control.checkpoint = Some(CheckpointPolicy { path: path.clone(), every: Duration::MAX });
+        panics(|| drop(KernelMachine::fit(&options, &data.training(), &mut control)))
     };
     let flips = (0..layout_end(&bytes)).flat_map(|at| [(at, 0x01), (at, 0x04)]);
     let found: Vec<String> = flips

@@ -4,6 +4,8 @@
 //! a `#[target_feature]` wrapper ([`on_path`]). Sixteen lanes on every path (one AVX-512 register, two
 //! AVX2 registers, a plain array), so the logic of a kernel never depends on the machine.
 
+use super::hadamard::three_transforms;
+
 /// Rows in a lane group.
 pub(crate) const LANES: usize = 16;
 
@@ -36,6 +38,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn transpose(block: &mut [Self; LANES]);
     /// Rounds to bfloat16 (to nearest, ties to even) and writes sixteen of them.
     unsafe fn store_bf16(self, to: *mut u16);
+    /// [`three_transforms`], compiled once per path and not once per kernel that uses it.
+    unsafe fn transform(x: *const f32, z: *mut f32, signs: *const f32, size: usize);
 }
 
 /// Loads N vectors at `from`, `from + stride`, … (a plain loop: closures would not inherit the instructions).
@@ -147,12 +151,17 @@ impl Lanes for Portable {
         // SAFETY: the caller's pointer is valid for sixteen numbers.
         unsafe { to.cast::<[u16; LANES]>().write_unaligned(self.0.map(bf16)) }
     }
+    #[inline(never)]
+    unsafe fn transform(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
+        // SAFETY: passed on unchanged.
+        unsafe { three_transforms::<Self>(x, z, signs, size) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     //! The AVX2 and AVX-512 paths.
-    use super::{Lanes, LANES};
+    use super::{three_transforms, Lanes, LANES};
     use std::arch::x86_64::*;
 
     /// Two AVX2 registers.
@@ -239,6 +248,14 @@ pub(crate) mod x86 {
                 let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(low, high));
                 _mm256_storeu_si256(to.cast(), packed);
             }
+        }
+        #[inline(always)]
+        unsafe fn transform(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn compiled<L: Lanes>(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
+                unsafe { three_transforms::<L>(x, z, signs, size) }
+            }
+            unsafe { compiled::<Self>(x, z, signs, size) }
         }
     }
 
@@ -358,6 +375,14 @@ pub(crate) mod x86 {
                 let rounded = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(carried));
                 _mm256_storeu_si256(to.cast(), rounded);
             }
+        }
+        #[inline(always)]
+        unsafe fn transform(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            unsafe fn compiled<L: Lanes>(x: *const f32, z: *mut f32, signs: *const f32, size: usize) {
+                unsafe { three_transforms::<L>(x, z, signs, size) }
+            }
+            unsafe { compiled::<Self>(x, z, signs, size) }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Structured orthogonal random features: transform, cosine and product, fused.
 
-use super::hadamard::three_transforms;
 use super::lanes::{half_turn_cosine, load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
 
@@ -58,7 +57,7 @@ impl<S: Sink> Kernel for Stream<'_, S> {
             unsafe {
                 gather::<L>(block, &self.x[row * d..(row + valid) * d], &mut input);
                 for (copy, signs) in block.signs.chunks_exact(3 * padded).enumerate() {
-                    three_transforms::<L>(input.as_ptr(), z.as_mut_ptr(), signs.as_ptr(), padded);
+                    L::transform(input.as_ptr(), z.as_mut_ptr(), signs.as_ptr(), padded);
                     let end = (copy * padded + padded).min(frequencies);
                     for offset in (copy * padded..end).step_by(PANEL) {
                         let count = PANEL.min(end - offset);
