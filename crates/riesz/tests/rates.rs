@@ -109,8 +109,8 @@ impl FourPoints {
 /// E|f_t(x) − f*(x)|² = O(1/t) for θν in [1, 2) (Theorem 11), for the last iterate and for the average.
 ///
 /// 24 seeds × 8 outputs × 4 points are about 400 independent squared normals, so a mean squared error is known to
-/// √(2/400) = 7 %, and the slope over three octaves to 0.07·√2/log 8 = 0.05; a delay of 3 steps tilts it by
-/// 1 − log₂((128 + 3)/(16 + 3))/3 = 0.07. The noise is larger than the signal, so that what is left of the start,
+/// √(2/400) = 7 %, and the slope over three octaves to 0.07·√2/log 8 = 0.05. Time counts from the delay on, as it does
+/// in the step size θ/(t + t₀). The noise is larger than the signal, so that what is left of the start,
 /// O(1/t²), does not count.
 #[test]
 fn streaming_converges_like_one_over_t() {

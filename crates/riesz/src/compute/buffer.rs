@@ -39,7 +39,8 @@ impl<T: Number> Buffer<T> {
     pub(crate) fn resize(&mut self, len: usize) {
         let needed = (len * size_of::<T>()).next_multiple_of(HUGE_PAGE);
         if needed > self.bytes {
-            self.release();
+            // The old memory goes first: two of these need not fit at once.
+            *self = Self::default();
             self.allocate(needed);
         }
         self.len = len;
@@ -60,14 +61,6 @@ impl<T: Number> Buffer<T> {
             self.start = start.cast();
         }
         self.bytes = bytes;
-    }
-
-    fn release(&mut self) {
-        if let Some(layout) = Self::layout(self.bytes).filter(|_| self.bytes > 0) {
-            // SAFETY: allocated with this layout by `allocate`.
-            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
-        }
-        *self = Self { start: NonNull::dangling(), len: 0, bytes: 0 };
     }
 }
 
