@@ -123,7 +123,7 @@ fn streaming_converges_like_one_over_t() {
         for (kind, name) in ["last", "average"].iter().enumerate() {
             let mean = |k: usize| runs.iter().map(|run| run[k][kind]).sum::<f64>() / SEEDS as f64;
             let curve: Vec<(f64, f64)> =
-                times.iter().enumerate().map(|(k, &t)| (t as f64, mean(k))).collect();
+                times.iter().enumerate().map(|(k, &t)| (t as f64 + theta, mean(k))).collect();
             let rate = slope(&curve);
             println!("{name} iterate, θν = {}: t^{rate:.3}, {curve:.5?}", theta * RIDGE);
             assert!(

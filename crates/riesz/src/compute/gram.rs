@@ -151,6 +151,9 @@ impl Gram {
         let parts: Vec<_> = self.plain.chunks_mut(rows * m).collect();
         tiles.into_par_iter().zip(parts).with_max_len(1).for_each(|(tile, out)| {
             let Tile { x, ref roots, selection, sink } = tile;
+            if roots.len() < TILE {
+                out.fill(0.0);
+            }
             let write = Materialise::weighted(m, roots, selection, out);
             match sink {
                 Some(sink) => block.stream(path, x, Both(sink, write)),

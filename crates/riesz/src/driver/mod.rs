@@ -63,7 +63,9 @@ impl<'a> Control<'a> {
     /// Starts the clock of a time budget in seconds.
     pub(crate) fn start(&mut self, max_time: Option<f64>) {
         self.started = Instant::now();
-        self.deadline = max_time.map(|seconds| self.started + Duration::from_secs_f64(seconds));
+        // A budget beyond the clock's range is no budget.
+        let budget = max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        self.deadline = budget.and_then(|budget| self.started.checked_add(budget));
     }
 
     /// Whether the time budget is spent.

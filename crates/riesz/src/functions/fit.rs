@@ -492,11 +492,16 @@ impl<'a> Fit<'a> {
         let coefficients = container.take_f32s("coefficients", &[blocks, m, c])?;
         coefficients.chunks_exact(m * c).for_each(|block| f.push(block.to_vec()));
         let predictions = container.take_f32s("predictions", &[self.rows.len(), c])?;
+        let history: Vec<HistoryEntry> = container.field("history")?;
+        let best: usize = container.field("best")?;
+        if best > history.len() || history.len() > self.max_blocks() || blocks > 2 * self.max_blocks() + 1 {
+            return Err(Error::Format("the checkpoint contradicts itself".into()));
+        }
         Ok(Standing {
             state: BlockState::resume(f, predictions),
             choice,
-            history: container.field("history")?,
-            best: container.field("best")?,
+            history,
+            best,
             absorbing: container.field("absorbing")?,
             calibration: container.field("calibration")?,
         })

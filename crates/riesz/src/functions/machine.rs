@@ -353,6 +353,9 @@ impl KernelMachine {
         let header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;
         header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        if header.loss.is_classification() != matches!(header.options.task, Task::Classification(_)) {
+            return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
+        }
         let c = outputs(header.loss, header.options.task);
         let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
         if columns == 0 || c == 0 {

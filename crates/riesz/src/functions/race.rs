@@ -183,6 +183,9 @@ fn consider(
     budget: usize,
     control: &mut Control<'_>,
 ) -> Result<f64> {
+    if best.is_some() && control.out_of_time() {
+        return Ok(f64::INFINITY);
+    }
     let curve = trial(&setting, options, field, (block_size, blocks), control)?;
     let score = outlook(&curve, block_size, budget);
     let held = curve.last().copied();

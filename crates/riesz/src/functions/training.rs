@@ -88,7 +88,8 @@ impl<'a> Prepared<'a> {
     /// Encodes class indices for `loss`; merges identical rows of small data.
     pub(crate) fn new(data: &Training<'a>, task: Task, loss: LossSpec) -> Self {
         let n = data.rows.len();
-        let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        let mut weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        tame(&mut weights);
         let targets = encode(data.targets, task, loss);
         let columns = data.rows.columns();
         if n >= SMALL {
@@ -110,6 +111,15 @@ impl<'a> Prepared<'a> {
     /// Whether the data are small in the sense of [`SMALL`].
     pub(crate) fn is_small(&self) -> bool {
         self.rows.is_none()
+    }
+}
+
+/// Divides weights by a power of two, exactly, where their products would leave single precision.
+fn tame(weights: &mut [f32]) {
+    let top = weights.iter().fold(0.0_f32, |a, &w| a.max(w));
+    if top > 1e12 {
+        let factor = (-(top.log2().floor())).exp2();
+        weights.iter_mut().for_each(|w| *w *= factor);
     }
 }
 

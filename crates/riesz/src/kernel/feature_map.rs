@@ -88,9 +88,16 @@ impl FeatureMap {
     /// Checks the settings against each other; to be called after changing a field.
     pub fn check(&self) -> Result<()> {
         positive("bandwidth", self.bandwidth)?;
-        if self.block_size == 0 || !self.block_size.is_multiple_of(2 * FEATURE_MULTIPLE) {
+        if self.block_size == 0
+            || self.block_size > 1 << 20
+            || !self.block_size.is_multiple_of(2 * FEATURE_MULTIPLE)
+        {
             let value = self.block_size as f64;
-            return Err(Error::OutOfRange { name: "block_size", value, range: "positive multiples of 64" });
+            return Err(Error::OutOfRange {
+                name: "block_size",
+                value,
+                range: "positive multiples of 64 up to 2^20",
+            });
         }
         if self.projection == Projection::Structured && !self.kernel.kernel().is_isotropic() {
             return Err(Error::Conflict(

@@ -164,7 +164,9 @@ impl BlockDescent {
             loss.outputs(),
             &mut state.predictions,
         );
-        let (taken, _) = backtrack(state, problem, loss, &old, before, b)?;
+        let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, None, share);
+        let objective = before + penalty(0.0);
+        let taken = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
         state.f.push(alpha.iter().map(|a| a * taken as f32).collect());
         let value = mean_loss(problem.loss, problem, &state.predictions);
         Ok(BlockInfo { loss: value, taken })
@@ -185,9 +187,20 @@ impl BlockDescent {
             loss.outputs(),
             &mut state.predictions,
         );
-        let (taken, _) = backtrack(state, problem, loss, &old, before, b)?;
+        let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, Some(&current), share);
+        let objective = before + penalty(0.0);
+        let taken = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
         state.f.replace(b, current.iter().zip(&alpha).map(|(c, a)| c + a * taken as f32).collect());
         Ok(BlockInfo { loss: mean_loss(problem.loss, problem, &state.predictions), taken })
+    }
+
+    /// (νm/2)‖current + share·α‖², the part of (ν/2)‖f‖² that a step along one block changes.
+    fn penalty(&self, m: usize, alpha: &[f32], current: Option<&[f32]>, share: f64) -> f64 {
+        if self.config.ridge == 0.0 {
+            return 0.0;
+        }
+        let at = |i: usize| current.map_or(0.0, |c| f64::from(c[i])) + share * f64::from(alpha[i]);
+        0.5 * self.config.ridge * m as f64 * (0..alpha.len()).map(|i| at(i).powi(2)).sum::<f64>()
     }
 
     /// α = η H⁻¹ g (m×C row-major) for block `b`, and the loss before the step.
@@ -271,29 +284,30 @@ pub(crate) fn weighted_loss(loss: &dyn Loss, targets: &[f32], weights: &[f32], p
     value / mass
 }
 
-/// Halves a step that raised the loss; the share that was kept.
+/// Halves a step that raised the objective, loss plus penalty of the share taken; returns that share.
 fn backtrack(
-    state: &mut BlockState,
+    predictions: &mut [f32],
     problem: &Problem<'_>,
     loss: &dyn Loss,
     old: &[f32],
     before: f64,
+    penalty: &dyn Fn(f64) -> f64,
     b: usize,
-) -> Result<(f64, f64)> {
+) -> Result<f64> {
     let mut taken = 1.0;
     for _ in 0..12 {
-        let after = mean_loss(loss, problem, &state.predictions);
+        let after = mean_loss(loss, problem, predictions) + penalty(taken);
         if after <= before + 1e-7 * before.abs() {
-            return Ok((taken, after));
+            return Ok(taken);
         }
         taken *= 0.5;
-        state.predictions.iter_mut().zip(old).for_each(|(new, old)| *new = 0.5 * (*new + old));
+        predictions.iter_mut().zip(old).for_each(|(new, old)| *new = 0.5 * (*new + old));
     }
-    let after = mean_loss(loss, problem, &state.predictions);
+    let after = mean_loss(loss, problem, predictions);
     if after.is_finite() {
         // At the noise floor of single precision: no further progress along this block.
-        state.predictions.copy_from_slice(old);
-        return Ok((0.0, before));
+        predictions.copy_from_slice(old);
+        return Ok(0.0);
     }
     Err(Error::Diverged { step: b, objective: after, lower: "step, or raise damping" })
 }

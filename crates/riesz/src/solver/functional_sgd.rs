@@ -87,11 +87,15 @@ impl FunctionalSgd {
         loss.residuals(&values, targets, weights, &mut terms);
         terms.iter_mut().for_each(|r| *r *= (step_size / total) as f32);
         let before = state.f.scale();
-        let shrink = 1.0 - step_size * self.config.ridge;
+        let shrink = match 1.0 - step_size * self.config.ridge {
+            // What is forgotten still counts in the average: keep a billionth of it.
+            0.0 if self.config.average => 1e-9,
+            shrink => shrink,
+        };
         state.f.step(shrink, Evaluation.adjoint(rows, &terms))?;
         state.step += 1;
         if self.config.average {
-            state.remember(before * shrink, shrink);
+            state.remember(before * shrink);
         }
         Ok(SgdInfo { loss: value, step_size })
     }
@@ -99,11 +103,9 @@ impl FunctionalSgd {
 
 impl SgdState {
     /// Keeps the sums of the running scalar in its current unit.
-    fn remember(&mut self, expected: f64, shrink: f64) {
+    fn remember(&mut self, expected: f64) {
         let now = self.f.scale();
-        if shrink == 0.0 {
-            self.sums.iter_mut().for_each(|s| *s = 0.0);
-        } else if now != expected {
+        if now != expected {
             // The scalar was multiplied into the coefficients: change the unit of its past values too.
             self.sums.iter_mut().for_each(|s| *s *= now / expected);
         }
