@@ -496,6 +496,9 @@ fn bad_rows_are_refused_after_the_fit_too() {
     let mut machine = data.fit(&quick(Task::Regression(1))).unwrap();
     let narrow = curve(1, 10, 2);
     assert!(matches!(machine.decision(narrow.rows()), Err(Error::Columns { expected: 3, found: 2 })));
+    let wide = curve(1, 10, 5);
+    assert!(matches!(machine.decision(wide.rows()), Err(Error::Columns { expected: 3, found: 5 })));
+    assert!(quietly(|control| machine.partial_fit(&wide.training(), control)).is_err());
     let mut broken = data.clone();
     broken.x[7] = f32::NAN;
     assert!(machine.decision(broken.rows()).unwrap_err().to_string().contains("row 2, column 1"));

@@ -181,12 +181,12 @@ impl Gram {
     /// lower += Φᵀ Φ, panel by panel, each panel tile by tile.
     fn multiply(&mut self, rows: usize) {
         let m = self.features;
-        let phi = &self.plain[..rows * m];
+        let (phi, rows_per_tile) = (&self.plain[..rows * m], self.rows_per_tile);
         let panels: Vec<_> = self.lower.chunks_mut(PANEL * m).enumerate().collect();
         panels.into_par_iter().rev().with_max_len(1).for_each(|(i, rows)| {
             let height = rows.len() / m;
             let width = i * PANEL + height;
-            for tile in phi.chunks(TILE * m) {
+            for tile in phi.chunks(rows_per_tile * m) {
                 // SAFETY: the destination is `height` rows of stride m, of which `width` ≤ m columns are
                 // written; both factors are views of the tile, k rows of stride m.
                 unsafe {

@@ -34,8 +34,8 @@ pub struct SgdState {
     pub f: FeatureExpansion,
     /// Steps taken.
     pub step: u64,
-    /// Sums of the running scalar up to, not including, each block, then up to now: with S these sums the averaged
-    /// iterate has the coefficients α_b (S_T − S_{b−1})/(T s_T).
+    /// For each block b the sum S_b of the running scalar over the iterates it is part of: the averaged iterate has
+    /// the coefficients α_b S_b/(T s_T).
     sums: Vec<f64>,
 }
 
@@ -60,7 +60,7 @@ impl FunctionalSgdConfig {
 impl FunctionalSgd {
     /// The state that continues from `f` (empty, or what an earlier fit returned).
     pub fn init(&self, f: FeatureExpansion) -> SgdState {
-        let sums = vec![0.0; f.len() + 1];
+        let sums = vec![0.0; f.len()];
         SgdState { f, step: 0, sums }
     }
 
@@ -102,22 +102,19 @@ impl FunctionalSgd {
 }
 
 impl SgdState {
-    /// Keeps the sums of the running scalar in its current unit.
+    /// Adds the running scalar to the sum of every block, in its current unit.
     fn remember(&mut self, expected: f64) {
         let now = self.f.scale();
-        if now != expected {
-            // The scalar was multiplied into the coefficients: change the unit of its past values too.
-            self.sums.iter_mut().for_each(|s| *s *= now / expected);
-        }
-        let last = self.sums.last().copied().unwrap_or(0.0);
-        self.sums.push(last + now);
+        // The scalar may have been multiplied into the coefficients: its past values change their unit too.
+        let unit = now / expected;
+        self.sums.push(0.0);
+        self.sums.iter_mut().for_each(|s| *s = unit * *s + now);
     }
 
     /// The average (1/T) Σ_t f_t of all iterates.
     pub fn average(&self) -> FeatureExpansion {
-        let total = self.sums.last().copied().unwrap_or(0.0);
         let now = self.f.scale() * self.step.max(1) as f64;
-        self.f.reweighted(|b| (total - self.sums[b]) / now)
+        self.f.reweighted(|b| self.sums[b] / now)
     }
 }
 
