@@ -550,6 +550,10 @@ fn set_aside(options: &Options, weights: &[f32], small: bool) -> (Vec<f32>, Vec<
     for &i in &order.indices()[..(n / 10).min(4_096)] {
         held[i as usize] = std::mem::take(&mut train[i as usize]);
     }
+    // All the mass may sit on a few rows: without any left to learn from nothing is held out.
+    if train.iter().all(|&w| w == 0.0) {
+        return (weights.to_vec(), vec![0.0; n]);
+    }
     (train, held)
 }
 
