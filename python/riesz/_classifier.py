@@ -42,8 +42,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Damping of each step of the block solver.
     block_size : int, optional
         Random features per block; by the number of rows unless given.
-    max_blocks : int, default=64
-        Most blocks.
+    max_blocks : int, optional
+        Most blocks; by default as many as make 131,072 features (``solver="ridge"``: 64 blocks).
     sweeps : int, default=0
         Sweeps over the blocks after the first.
     early_stopping : bool, default=True
@@ -113,7 +113,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ridge: float | None = None,
         damping: float | None = None,
         block_size: int | None = None,
-        max_blocks: int = 64,
+        max_blocks: int | None = None,
         sweeps: int = 0,
         early_stopping: bool = True,
         max_time: float | None = None,

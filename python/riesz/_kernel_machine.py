@@ -56,7 +56,7 @@ class KernelMachine(BaseEstimator):
         ridge: float | None = None,
         damping: float | None = None,
         block_size: int | None = None,
-        max_blocks: int = 64,
+        max_blocks: int | None = None,
         sweeps: int = 0,
         early_stopping: bool = True,
         max_time: float | None = None,

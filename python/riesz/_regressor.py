@@ -37,8 +37,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Damping of each step of the block solver.
     block_size : int, optional
         Random features per block; by the number of rows unless given.
-    max_blocks : int, default=64
-        Most blocks.
+    max_blocks : int, optional
+        Most blocks; by default as many as make 131,072 features (``solver="ridge"``: 64 blocks).
     sweeps : int, default=0
         Sweeps over the blocks after the first.
     early_stopping : bool, default=True

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Random features per block, a multiple of 64
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
-    /// Most blocks
+    /// Most blocks; by default as many as make 131,072 features
     #[arg(long, value_name = "N")]
     max_blocks: Option<usize>,
     /// Sweeps over the blocks after the first
@@ -125,7 +125,7 @@ impl Arguments {
             ridge: self.ridge,
             damping: self.damping,
             block_size: self.block_size,
-            max_blocks: self.max_blocks.unwrap_or(defaults.max_blocks),
+            max_blocks: self.max_blocks,
             sweeps: self.sweeps.unwrap_or(defaults.sweeps),
             max_time: self.max_time,
             chunk: self.chunk,

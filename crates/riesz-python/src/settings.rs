@@ -33,7 +33,7 @@ impl<'py> Settings<'_, 'py> {
         options.ridge = self.get("ridge", "a number or None")?;
         options.damping = self.get("damping", "a number or None")?;
         options.block_size = self.whole("block_size")?;
-        options.max_blocks = self.whole("max_blocks")?.unwrap_or(options.max_blocks);
+        options.max_blocks = self.whole("max_blocks")?;
         options.sweeps = self.whole("sweeps")?.unwrap_or(options.sweeps);
         options.early_stopping = self.get("early_stopping", "True or False")?;
         options.max_time = self.get("max_time", "a number of seconds or None")?;

@@ -297,6 +297,42 @@ proptest! {
     }
 }
 
+/// Rows without weight and residual are passed over, a whole tile of them too: what is left is the sum over the others.
+#[test]
+fn rows_without_a_say_are_passed_over() {
+    for structured in [false, true] {
+        let (rows, columns, features, outputs) = (3_100, 5, 64, 2);
+        let case = Case { rows, columns, features, outputs, structured, paired: false, seed: 3 };
+        let (x, block, n, m, c) = (case.x(), case.block(), rows, features, outputs);
+        let rows = Rows::single(&x, columns).unwrap();
+        let has_a_say = |i: usize| i >= 2_048 && i % 3 == 0 || i < 1_024 && i % 7 == 2;
+        let masked = |values: Vec<f32>, each: usize| -> Vec<f32> {
+            values.iter().enumerate().map(|(i, &v)| if has_a_say(i / each) { v } else { 0.0 }).collect()
+        };
+        let (w, r) = (masked(weights(4, n), 1), masked(case.numbers(5, n * c), c));
+        for path in Path::available() {
+            let phi = machine_features(path, &block, rows);
+            let mut gram = Gram::default();
+            let gradient =
+                normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram);
+            for i in 0..m {
+                for k in 0..c {
+                    let (sum, size) = dot((0..n).map(|row| (phi[row * m + i], r[row * c + k])));
+                    assert!(
+                        (f64::from(gradient[k * m + i]) - sum).abs() <= 1e-5 * size,
+                        "{path}, feature {i}"
+                    );
+                }
+                for (j, &entry) in gram_row(&gram, i).iter().enumerate() {
+                    let (sum, size) = dot((0..n).map(|row| (w[row] * phi[row * m + i], phi[row * m + j])));
+                    let bound = if path == Path::Amx { size / 100.0 } else { 1e-5 * size };
+                    assert!((f64::from(entry) - sum).abs() <= bound, "{path}, ({i}, {j}): {entry} not {sum}");
+                }
+            }
+        }
+    }
+}
+
 /// The bits of everything the kernels compute for a case.
 fn all_bits(path: Path, case: &Case, rows: Rows<'_>, chunk: usize, sample: GramSample) -> Vec<u32> {
     let (block, m, c) = (case.block(), case.features, case.outputs);

@@ -86,7 +86,7 @@ fn quick(task: Task) -> Options {
     Options {
         bandwidth: Bandwidth::Value(1.0),
         block_size: Some(64),
-        max_blocks: 6,
+        max_blocks: Some(6),
         batch_size: 256,
         ..Options::new(task, Seed(3))
     }
@@ -127,7 +127,8 @@ fn defaults_learn_small_and_large_data() {
         let left = unexplained(&machine, &curve(2, 1_000, 2));
         println!("regression, {n} rows: {left}");
         assert!(left < 0.05, "regression on {n} rows leaves {left} unexplained");
-        let machine = rings(1, n, 2, 3, 0.1).fit(&Options { max_blocks: 16, ..classification(3) }).unwrap();
+        let machine =
+            rings(1, n, 2, 3, 0.1).fit(&Options { max_blocks: Some(16), ..classification(3) }).unwrap();
         let error = error_rate(&machine, &rings(2, 2_000, 2, 3, 0.1));
         println!("classification, {n} rows: {error}");
         assert!(error < 0.2, "classification of {n} rows: {error} wrong");
@@ -145,7 +146,8 @@ fn calibrated_probabilities_beat_class_frequencies() {
     };
     let losses = [None, Some(LossSpec::Hinge), Some(LossSpec::Softmax), Some(LossSpec::Logistic)];
     for loss in losses {
-        let options = Options { bandwidth: Bandwidth::Median, loss, max_blocks: 20, ..classification(3) };
+        let options =
+            Options { bandwidth: Bandwidth::Median, loss, max_blocks: Some(20), ..classification(3) };
         let machine = seen.fit(&options).unwrap();
         let p = machine.probabilities(fresh.rows()).unwrap();
         for row in p.chunks_exact(3) {
@@ -173,7 +175,7 @@ fn sweeps_respect_early_stopping() {
             loss: Some(LossSpec::Logistic),
             bandwidth: Bandwidth::Value(0.4),
             damping: Some(0.3),
-            max_blocks: 60,
+            max_blocks: Some(60),
             sweeps,
             ..quick(Task::Classification(2))
         };
@@ -396,7 +398,7 @@ fn one_heavy_row_is_enough() {
             [(Task::Regression(1), curve(1, 2_000, 1)), (Task::Classification(2), rings(1, 2_000, 2, 2, 0.0))]
         {
             data.weights = Some((0..2_000).map(|i| if i == 3 { 2.0 } else { 0.0 }).collect());
-            finite_values(&data, &Options { seed: Seed(seed), max_blocks: 2, ..quick(task) });
+            finite_values(&data, &Options { seed: Seed(seed), max_blocks: Some(2), ..quick(task) });
         }
     }
 }
@@ -484,7 +486,7 @@ fn settings_at_odds_are_refused() {
     assert!(refused(numbers, |o| o.bandwidth = Bandwidth::Value(0.0)).contains("bandwidth"));
     assert!(refused(numbers, |o| o.damping = Some(-1.0)).contains("damping"));
     assert!(refused(numbers, |o| o.ridge = Some(f64::NAN)).contains("ridge"));
-    assert!(refused(numbers, |o| o.max_blocks = 0).contains("max_blocks"));
+    assert!(refused(numbers, |o| o.max_blocks = Some(0)).contains("max_blocks"));
     assert!(refused(numbers, |o| o.batch_size = 0).contains("batch_size"));
     assert!(refused(numbers, |o| o.max_time = Some(0.0)).contains("max_time"));
     assert!(refused(numbers, |o| o.block_size = Some(100)).contains("block_size"));
@@ -557,7 +559,7 @@ fn double_precision_input_that_is_single_gives_the_same_bytes() {
 /// The same with a race of bandwidths and scalings, where every trial has to come out alike.
 #[test]
 fn a_race_is_reproducible_too() {
-    let (data, options) = (curve(1, 2_050, 3), Options { max_blocks: 3, ..regression() });
+    let (data, options) = (curve(1, 2_050, 3), Options { max_blocks: Some(3), ..regression() });
     assert!(bytes_of(&data, &options, 1, 0, false) == bytes_of(&data, &options, 2, 1_024, true));
 }
 
@@ -632,8 +634,11 @@ fn layout_end(bytes: &[u8]) -> usize {
 #[test]
 fn damaged_files_are_refused_or_harmless() {
     let data = rings(1, 6, 2, 3, 0.0);
-    let bytes =
-        data.fit(&Options { max_blocks: 1, ..quick(Task::Classification(3)) }).unwrap().to_bytes().unwrap();
+    let bytes = data
+        .fit(&Options { max_blocks: Some(1), ..quick(Task::Classification(3)) })
+        .unwrap()
+        .to_bytes()
+        .unwrap();
     for at in 0..layout_end(&bytes) {
         for mask in [0x01, 0x04, 0x10, 0x80] {
             let mut damaged = bytes.clone();
@@ -653,7 +658,7 @@ fn damaged_files_are_refused_or_harmless() {
 #[test]
 fn contradictory_files_are_refused_or_harmless() {
     let data = rings(1, 6, 2, 3, 0.0);
-    let machine = data.fit(&Options { max_blocks: 1, ..quick(Task::Classification(3)) }).unwrap();
+    let machine = data.fit(&Options { max_blocks: Some(1), ..quick(Task::Classification(3)) }).unwrap();
     let original = Container::from_bytes(&machine.to_bytes().unwrap()).unwrap();
     type Damage<'a> = (&'a str, &'a dyn Fn(&mut Container));
     let damage: [Damage<'_>; 9] = [
@@ -708,8 +713,8 @@ fn fit_until(
 fn a_resumed_fit_gives_the_bytes_of_an_uninterrupted_one() {
     let (numbers, classes) = (Task::Regression(1), Task::Classification(3));
     let kinds = [
-        (curve(1, 2_200, 3), Options { max_blocks: 12, ..quick(numbers) }),
-        (rings(1, 2_200, 3, 3, 0.2), Options { max_blocks: 12, sweeps: 1, ..quick(classes) }),
+        (curve(1, 2_200, 3), Options { max_blocks: Some(12), ..quick(numbers) }),
+        (rings(1, 2_200, 3, 3, 0.2), Options { max_blocks: Some(12), sweeps: 1, ..quick(classes) }),
         (rings(1, 120, 3, 3, 0.1), Options::new(classes, Seed(2))),
     ];
     for (k, (data, options)) in kinds.iter().enumerate() {
@@ -765,7 +770,7 @@ fn a_checkpoint_of_another_fit_is_refused() {
     refused(&changed(shorter), &options);
     refused(&data, &Options { seed: Seed(4), ..options.clone() });
     refused(&data, &Options { damping: Some(0.2), ..options.clone() });
-    refused(&data, &Options { max_blocks: 7, ..options.clone() });
+    refused(&data, &Options { max_blocks: Some(7), ..options.clone() });
     // What never changes the result may change.
     let other = Options { chunk: 2_048, max_time: Some(1e3), ..options.clone() };
     let resumed = fit_until(&data, &other, &path, |_| false).unwrap();
@@ -830,7 +835,7 @@ fn a_time_budget_ends_the_fit() {
     for solver in [SolverSpec::Block, SolverSpec::Stream] {
         let options = Options {
             solver,
-            max_blocks: 100_000,
+            max_blocks: Some(100_000),
             batch_size: 1,
             early_stopping: false,
             max_time: Some(0.25),
@@ -851,7 +856,7 @@ fn a_time_budget_ends_the_race() {
     let trials = |max_time| {
         let mut count = 0;
         let mut observe = |p: &Progress| count += usize::from(p.phase == Phase::Race);
-        let options = Options { max_time, max_blocks: 1, ..regression() };
+        let options = Options { max_time, max_blocks: Some(1), ..regression() };
         let mut cancelled = || false;
         let mut control = Control::new(&mut cancelled, &mut observe);
         KernelMachine::fit(&options, &data.training(), &mut control).unwrap();

@@ -2,11 +2,13 @@
 
 use super::buffer::Buffer;
 use super::lanes::LANES;
-use super::products::{Both, Materialise, Selection, Sink};
+use super::products::{Adjoint, Both, Materialise, Selection};
 use super::{amx, FeatureBlock, Path};
-use crate::data::TILE;
+use crate::data::{Rows, TILE};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use rayon::prelude::*;
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// Lane groups of a logical tile.
 const GROUPS: usize = TILE / LANES;
@@ -44,24 +46,64 @@ impl GramSample {
         let mask = order.indices()[..self.runs].iter().fold(0, |mask, g| mask | 1_u64 << g);
         (Selection(mask), (groups as f32 / self.runs as f32).sqrt())
     }
+
+    /// What is selected of a part, and the roots of its rows' weights.
+    fn roots(self, part: &Part<'_>) -> (Selection, Vec<f32>) {
+        let (selection, factor) = self.select(part.tile, part.weights.len());
+        (selection, part.weights.iter().map(|w| factor * w.sqrt()).collect())
+    }
 }
 
-/// Consecutive logical tiles of the data.
-pub(crate) struct Chunk<'a> {
-    /// Number of the first tile.
-    pub first: usize,
-    /// The rows.
-    pub x: &'a [f32],
-    /// Their weights w.
-    pub weights: &'a [f32],
+/// One logical tile on its way into the normal equations.
+pub(crate) struct Part<'a> {
+    /// Its number.
+    tile: usize,
+    /// Its rows.
+    range: Range<usize>,
+    /// Those of them that have a say, where the others are worth passing over.
+    active: Option<Vec<u32>>,
+    /// Weights and residuals (C each) of these rows.
+    weights: Cow<'a, [f32]>,
+    residual: Cow<'a, [f32]>,
+    /// Φᵀ R of this tile.
+    gradient: &'a mut [f32],
 }
 
-/// One logical tile on its way into a Gram matrix.
-struct Tile<'a, S> {
-    x: &'a [f32],
-    roots: Vec<f32>,
-    selection: Selection,
-    sink: Option<S>,
+impl<'a> Part<'a> {
+    /// Rows that have neither weight nor residual, such as those a hinge is done with, are passed over where they are
+    /// an eighth of the tile or more: less than that does not pay for the copy.
+    pub(crate) fn new(
+        range: Range<usize>,
+        weights: &'a [f32],
+        residual: &'a [f32],
+        gradient: &'a mut [f32],
+    ) -> Self {
+        let outputs = residual.len() / weights.len();
+        let (tile, w) = (range.start / TILE, &weights[range.clone()]);
+        let r = &residual[range.start * outputs..range.end * outputs];
+        let matters = |i: &usize| w[*i] != 0.0 || r[i * outputs..(i + 1) * outputs].iter().any(|&r| r != 0.0);
+        let active: Vec<usize> = (0..w.len()).filter(matters).collect();
+        if 8 * active.len() > 7 * w.len() {
+            return Self { tile, range, active: None, weights: w.into(), residual: r.into(), gradient };
+        }
+        let weights = active.iter().map(|&i| w[i]).collect();
+        let residual = active.iter().flat_map(|&i| &r[i * outputs..(i + 1) * outputs]).copied().collect();
+        let active = active.iter().map(|&i| (range.start + i) as u32).collect();
+        Self { tile, range, active: Some(active), weights, residual, gradient }
+    }
+
+    /// The rows themselves.
+    fn rows<'b>(&self, rows: Rows<'b>, buffer: &'b mut Vec<f32>) -> &'b [f32] {
+        match &self.active {
+            None => rows.tile(self.range.clone(), buffer),
+            Some(active) => rows.gather_into(active, buffer),
+        }
+    }
+
+    fn adjoint(&mut self, features: usize) -> Adjoint<'_> {
+        let outputs = self.gradient.len() / features;
+        Adjoint::new(&self.residual, outputs, features, self.gradient)
+    }
 }
 
 /// Rows of an output panel on the vector paths.
@@ -100,66 +142,73 @@ impl Gram {
         self.lower.fill(0.0);
     }
 
-    /// Adds the rows of one chunk; `sinks` holds one further consumer of all features per tile (the gradient).
-    pub(crate) fn add<S: Sink + Send>(
+    /// Adds the rows of consecutive tiles, and their gradients to the parts.
+    pub(crate) fn add(
         &mut self,
         path: Path,
         block: &FeatureBlock,
-        Chunk { first, x, weights }: Chunk<'_>,
+        rows: Rows<'_>,
         sample: GramSample,
-        sinks: Vec<S>,
+        parts: Vec<Part<'_>>,
     ) {
-        let mut sinks = sinks.into_iter();
-        let tiles: Vec<_> = x
-            .chunks(TILE * block.columns())
-            .zip(weights.chunks(TILE))
-            .enumerate()
-            .map(|(t, (x, weights))| {
-                let (selection, factor) = sample.select(first + t, weights.len());
-                let roots = weights.iter().map(|w| factor * w.sqrt()).collect();
-                Tile { x, roots, selection, sink: sinks.next() }
-            })
-            .collect();
-        let rows = (tiles.len() - 1) * self.rows_per_tile + last_rows(weights.len(), self.rows_per_tile);
+        let last = parts.last().map_or(0, |part| part.range.len());
+        let packed = parts.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
         if self.blocked {
-            self.pack(path, block, tiles);
-            self.multiply_tiles(rows);
+            self.pack(path, block, rows, sample, parts);
+            self.multiply_tiles(packed);
         } else {
-            self.materialise(path, block, tiles);
-            self.multiply(rows);
+            self.materialise(path, block, rows, sample, parts);
+            self.multiply(packed);
         }
     }
 
-    fn pack<S: Sink + Send>(&mut self, path: Path, block: &FeatureBlock, tiles: Vec<Tile<'_, S>>) {
-        let (features, rows) = (self.features, self.rows_per_tile);
-        let parts = self.tiles.parts(rows);
-        tiles.into_par_iter().zip(parts).with_max_len(1).for_each(|(tile, (left, right))| {
-            let Tile { x, ref roots, selection, sink } = tile;
-            let mut pack = amx::Pack { features, roots, selection, left, right };
-            if roots.len() < TILE {
-                pack.clear();
-            }
-            match sink {
-                Some(sink) => block.stream(path, x, Both(sink, pack)),
-                None => block.stream(path, x, pack),
-            }
-        });
+    fn pack(
+        &mut self,
+        path: Path,
+        block: &FeatureBlock,
+        rows: Rows<'_>,
+        sample: GramSample,
+        parts: Vec<Part<'_>>,
+    ) {
+        let (features, room) = (self.features, self.rows_per_tile);
+        let places = self.tiles.parts(room);
+        parts.into_par_iter().zip(places).with_max_len(1).for_each_init(
+            Vec::new,
+            |buffer, (mut part, place)| {
+                let (selection, roots) = sample.roots(&part);
+                let (left, right) = place;
+                let mut pack = amx::Pack { features, roots: &roots, selection, left, right };
+                if roots.len().next_multiple_of(LANES) < room {
+                    pack.clear();
+                }
+                let x = part.rows(rows, buffer);
+                block.stream(path, x, Both(part.adjoint(features), pack));
+            },
+        );
     }
 
-    fn materialise<S: Sink + Send>(&mut self, path: Path, block: &FeatureBlock, tiles: Vec<Tile<'_, S>>) {
-        let (m, rows) = (self.features, self.rows_per_tile);
-        let parts: Vec<_> = self.plain.chunks_mut(rows * m).collect();
-        tiles.into_par_iter().zip(parts).with_max_len(1).for_each(|(tile, out)| {
-            let Tile { x, ref roots, selection, sink } = tile;
-            if roots.len() < TILE {
-                out.fill(0.0);
-            }
-            let write = Materialise::weighted(m, roots, selection, out);
-            match sink {
-                Some(sink) => block.stream(path, x, Both(sink, write)),
-                None => block.stream(path, x, write),
-            }
-        });
+    fn materialise(
+        &mut self,
+        path: Path,
+        block: &FeatureBlock,
+        rows: Rows<'_>,
+        sample: GramSample,
+        parts: Vec<Part<'_>>,
+    ) {
+        let (m, room) = (self.features, self.rows_per_tile);
+        let places: Vec<_> = self.plain.chunks_mut(room * m).collect();
+        parts.into_par_iter().zip(places).with_max_len(1).for_each_init(
+            Vec::new,
+            |buffer, (mut part, out)| {
+                let (selection, roots) = sample.roots(&part);
+                if roots.len() < room || roots.len() % LANES != 0 {
+                    out.fill(0.0);
+                }
+                let x = part.rows(rows, buffer);
+                let write = Materialise::weighted(m, &roots, selection, out);
+                block.stream(path, x, Both(part.adjoint(m), write));
+            },
+        );
     }
 
     fn multiply_tiles(&mut self, rows: usize) {
@@ -233,13 +282,5 @@ impl Gram {
             let from = start + j * side * side + row * side;
             out.copy_from_slice(&self.lower[from..from + out.len()]);
         }
-    }
-}
-
-/// Packed rows of the last tile of a chunk of `n` rows.
-fn last_rows(n: usize, rows_per_tile: usize) -> usize {
-    match n % TILE {
-        0 => rows_per_tile,
-        rest => rest.min(rows_per_tile),
     }
 }

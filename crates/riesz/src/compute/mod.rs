@@ -24,7 +24,7 @@ pub use path::Path;
 pub use structured::StructuredBlock;
 
 use crate::data::{tiles, Rows, TILE};
-use gram::Chunk;
+use gram::Part;
 use lanes::on_path;
 use products::{Adjoint, Apply, Materialise, Sink};
 use rayon::prelude::*;
@@ -59,6 +59,9 @@ impl FeatureBlock {
     }
 
     fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) {
+        if x.is_empty() {
+            return;
+        }
         match self {
             Self::Dense(block) => on_path(path, dense::Stream { block, x, sink }),
             Self::Structured(block) => on_path(path, structured::Stream { block, x, sink }),
@@ -109,7 +112,8 @@ pub struct GramRows<'a> {
 /// Φᵀ R and Φᵀ W Φ from one pass over the rows: Φᵀ R for the n×C row-major `residual` is returned as C×m (one run of m
 /// numbers per output), Φᵀ W Φ on the sampled rows is left in `gram`.
 ///
-/// The result depends neither on the chunk nor on the number of threads.
+/// Rows that have neither weight nor residual are passed over. The result depends neither on the chunk nor on the number
+/// of threads.
 pub fn normal_equations(
     path: Path,
     block: &FeatureBlock,
@@ -123,16 +127,12 @@ pub fn normal_equations(
     let per_chunk = (chunk / sample.rows_per_tile()).clamp(1, tiles(n).len().max(1));
     gram.reset(path, m, per_chunk, sample.rows_per_tile());
     let mut gradient = vec![0.0_f64; outputs * m];
-    let mut buffer = Vec::new();
-    for start in (0..n).step_by(per_chunk * TILE) {
-        let range = start..(start + per_chunk * TILE).min(n);
-        let mut partials = vec![vec![0.0; outputs * m]; range.len().div_ceil(TILE)];
-        let parts =
-            partials.iter_mut().zip(residual[start * outputs..range.end * outputs].chunks(TILE * outputs));
-        let sinks = parts.map(|(out, r)| Adjoint::new(r, outputs, m, out)).collect();
-        let x = rows.tile(range.clone(), &mut buffer);
-        let part = Chunk { first: start / TILE, x, weights: &weights[range] };
-        gram.add(path, block, part, sample, sinks);
+    let all: Vec<_> = tiles(n).collect();
+    for some in all.chunks(per_chunk) {
+        let mut partials = vec![vec![0.0; outputs * m]; some.len()];
+        let parts = some.par_iter().zip(&mut partials);
+        let parts = parts.map(|(tile, out)| Part::new(tile.clone(), weights, residual, out)).collect();
+        gram.add(path, block, rows, sample, parts);
         add_in_order(&mut gradient, &partials);
     }
     gradient.into_iter().map(|g| g as f32).collect()

@@ -111,6 +111,13 @@ impl<'a> Rows<'a> {
     /// Copies the rows at `indices` into a single-precision row-major buffer.
     pub fn gather(&self, indices: &[u32]) -> Vec<f32> {
         let mut out = Vec::with_capacity(indices.len() * self.columns());
+        self.gather_into(indices, &mut out);
+        out
+    }
+
+    /// As [`Rows::gather`], into a buffer that is cleared first.
+    pub fn gather_into<'b>(&self, indices: &[u32], out: &'b mut Vec<f32>) -> &'b [f32] {
+        out.clear();
         for &i in indices {
             match self.slice(i as usize..i as usize + 1) {
                 Self::Single(m) => out.extend_from_slice(m.values),

@@ -3,8 +3,8 @@
 use super::calibration::Calibration;
 use super::geometry::Moments;
 use super::machine::HistoryEntry;
-use super::options::{Options, SolverSpec, Task};
-use super::race::{by_evidence, decided, race, Choice, Field, Setting};
+use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
+use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Due, Phase, Progress};
@@ -27,11 +27,15 @@ pub(crate) struct Outcome {
 
 /// Blocks of a fit to small data, whose regularisation is in the damping.
 const SMALL_BLOCKS: usize = 16;
-/// Early stopping looks back this many blocks…
-const WINDOW: usize = 4;
-/// … and ends the fit when the held-out loss fell by less than this share: half a percent of the deviation of a
-/// regression per block, or, where the held-out error of a classifier has stopped falling, of its loss.
-const TOLERANCE: f64 = 0.04;
+/// Blocks of a ridge fit.
+const RIDGE_BLOCKS: usize = 64;
+/// Early stopping looks back this many features…
+const WINDOW_FEATURES: usize = 8_192;
+/// … and ends the fit when the held-out loss fell by less than this share: one percent of the deviation of a
+/// regression, or, where the held-out error of a classifier has stopped falling, two of its loss.
+const TOLERANCE: f64 = 0.02;
+/// A held-out error that fell by less than this share has stopped falling.
+const ERROR_TOLERANCE: f64 = 0.02;
 
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
@@ -107,7 +111,8 @@ impl<'a> Fit<'a> {
         let n = self.rows.len();
         let by_rows = match n {
             0..=1_999 => n.next_multiple_of(64).clamp(64, 512),
-            2_000..=16_383 => 1_024,
+            // The features of a block cost n m, its Gram matrix m³: larger blocks where the rows outweigh it.
+            2_000..=131_071 => 1_024,
             _ => 2_048,
         };
         // Structured features come in groups of the padded dimension: do not throw most of a transform away.
@@ -116,11 +121,21 @@ impl<'a> Fit<'a> {
     }
 
     fn max_blocks(&self) -> usize {
+        let most = match self.options.solver {
+            SolverSpec::Ridge => RIDGE_BLOCKS,
+            _ => MOST_FEATURES.div_ceil(self.block_size()),
+        };
+        let most = self.options.max_blocks.unwrap_or(most);
         if self.small {
-            self.options.max_blocks.min(SMALL_BLOCKS)
+            most.min(SMALL_BLOCKS)
         } else {
-            self.options.max_blocks
+            most
         }
+    }
+
+    /// Blocks over which early stopping judges progress.
+    fn window(&self) -> usize {
+        (WINDOW_FEATURES / self.block_size()).clamp(4, 8)
     }
 
     fn default_damping(&self) -> f64 {
@@ -139,8 +154,8 @@ impl<'a> Fit<'a> {
         self.held.iter().any(|&w| w > 0.0)
     }
 
-    /// Scaling, bandwidth and damping.
-    fn choose(&self, control: &mut Control<'_>) -> Result<Setting> {
+    /// Scaling, bandwidth and damping; where they were raced for, the winner's first blocks.
+    fn choose(&self, control: &mut Control<'_>) -> Result<(Setting, Option<Trial>)> {
         let damping = self.default_damping();
         if self.small {
             let shape = (self.max_blocks(), self.block_size());
@@ -150,10 +165,10 @@ impl<'a> Fit<'a> {
             // ½ stands for the curvature of a classification loss where the evidence assumes the square loss.
             let curvature = if self.loss_spec.is_classification() { 0.5 } else { 1.0 };
             setting.damping = self.options.damping.unwrap_or(curvature * setting.damping);
-            return Ok(setting);
+            return Ok((setting, None));
         }
         if let Some(setting) = decided(self.options, &self.moments, self.rows, &self.weights, damping) {
-            return Ok(setting);
+            return Ok((setting, None));
         }
         let held = if self.has_hold_out() { self.held.clone() } else { self.weights.clone() };
         let field = Field {
@@ -163,9 +178,11 @@ impl<'a> Fit<'a> {
             held: &held,
             loss: &*self.loss,
             offset: &self.offset,
+            error: &|predictions| self.held_out_error(predictions),
         };
-        let budget = self.max_blocks() * self.block_size();
-        race(self.options, &field, &self.moments, damping, budget, control)
+        let (config, block_size, max_blocks) = (self.config(damping), self.block_size(), self.max_blocks());
+        let course = Course { config, block_size, max_blocks };
+        race(self.options, &field, &self.moments, damping, course, control)
     }
 
     /// Targets as the square loss sees them: ±1 per class for classification, minus their weighted mean.
@@ -190,17 +207,16 @@ impl<'a> Fit<'a> {
     }
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
-        let Options { kernel, seed, projection, form, .. } = *self.options;
-        let mut map =
-            FeatureMap::new(kernel, setting.bandwidth, self.block_size(), seed, setting.scaling.clone())?;
-        map.projection = projection.unwrap_or(map.projection);
-        map.form = form;
-        map.check()?;
-        Ok(map)
+        self.options.feature_map(setting.bandwidth, self.block_size(), setting.scaling.clone())
+    }
+
+    fn config(&self, damping: f64) -> BlockDescentConfig {
+        let (ridge, chunk) = (self.options.ridge.unwrap_or(0.0), self.options.chunk);
+        BlockDescentConfig { damping, ridge, chunk, ..Default::default() }
     }
 
     fn ridge(&self, control: &mut Control<'_>) -> Result<Outcome> {
-        let setting = self.choose(control)?;
+        let (setting, _) = self.choose(control)?;
         let n = effective_rows(&self.weights);
         // The same noise-to-signal ratio for any number of rows, unless the user knows better.
         let ridge = self.options.ridge.unwrap_or(0.01 / n.max(1.0));
@@ -239,13 +255,7 @@ impl<'a> Fit<'a> {
             Some(standing) => standing,
             None => self.begin(control)?,
         };
-        let config = BlockDescentConfig {
-            damping: standing.choice.damping,
-            ridge: self.options.ridge.unwrap_or(0.0),
-            chunk: self.options.chunk,
-            ..Default::default()
-        };
-        let solver = config.build()?;
+        let solver = self.config(standing.choice.damping).build()?;
         let mut due = Due::new();
         if standing.absorbing.is_none() {
             self.descend(&solver, &mut standing, &mut due, control)?;
@@ -261,11 +271,19 @@ impl<'a> Fit<'a> {
     }
 
     fn begin(&self, control: &mut Control<'_>) -> Result<Standing> {
-        let setting = self.choose(control)?;
-        let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
-        let state = BlockDescentConfig::default().build()?.init(f, self.rows)?;
+        let (setting, trial) = self.choose(control)?;
         let choice = setting.choice();
-        Ok(Standing { state, choice, history: Vec::new(), best: 0, absorbing: None, calibration: None })
+        let (state, entries) = match trial {
+            Some(Trial { state, history }) => (state, history),
+            None => {
+                let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
+                (BlockDescentConfig::default().build()?.init(f, self.rows)?, Vec::new())
+            }
+        };
+        let mut standing =
+            Standing { state, choice, history: Vec::new(), best: 0, absorbing: None, calibration: None };
+        entries.into_iter().for_each(|entry| self.enter(&mut standing, entry));
+        Ok(standing)
     }
 
     /// Adds blocks until the budget is spent or the held-out loss no longer falls, then sweeps if asked to.
@@ -296,22 +314,24 @@ impl<'a> Fit<'a> {
     /// Whether the held-out loss has stopped falling.
     fn stopped(&self, standing: &Standing) -> bool {
         let done = standing.history.len();
-        if !self.has_hold_out() || done <= 2 * WINDOW {
+        let window = self.window();
+        if !self.has_hold_out() || done <= 2 * window {
             return false;
         }
         let held = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
-        let rising = done - standing.best >= WINDOW.max(standing.best / 5);
-        let stalled = held(done - 1) > (1.0 - TOLERANCE) * held(done - 1 - WINDOW);
+        let rising = done - standing.best >= window.max(standing.best / 5);
+        let stalled = held(done - 1) > (1.0 - TOLERANCE) * held(done - 1 - window);
         rising || stalled && !self.error_falls(standing)
     }
 
-    /// Whether the held-out error was lower in the last two windows than ever before; `false` for regression.
+    /// Whether the held-out error was lower in the last two windows than ever before, by a share that is more than one
+    /// or two rows; `false` for regression.
     fn error_falls(&self, standing: &Standing) -> bool {
         let lowest = |some: &[HistoryEntry]| {
             some.iter().filter_map(|entry| entry.held_out_error).fold(f64::INFINITY, f64::min)
         };
-        let (before, recent) = standing.history.split_at(standing.history.len() - 2 * WINDOW);
-        lowest(recent) < lowest(before)
+        let (before, recent) = standing.history.split_at(standing.history.len() - 2 * self.window());
+        lowest(recent) < (1.0 - ERROR_TOLERANCE) * lowest(before)
     }
 
     fn record(
@@ -323,18 +343,22 @@ impl<'a> Fit<'a> {
         control: &mut Control<'_>,
     ) -> Result<()> {
         let progress = self.progress(standing, loss, phase, most, control);
-        standing.history.push(HistoryEntry {
-            block: standing.state.f.len(),
-            loss,
-            held_out_loss: progress.held_out_loss,
-            held_out_error: progress.held_out_error,
-        });
+        let Progress { done: block, held_out_loss, held_out_error, .. } = progress;
+        self.enter(standing, HistoryEntry { block, loss, held_out_loss, held_out_error });
+        control.report(progress)
+    }
+
+    /// Adds to the history and keeps count of the best.
+    fn enter(&self, standing: &mut Standing, mut entry: HistoryEntry) {
+        if !self.has_hold_out() {
+            (entry.held_out_loss, entry.held_out_error) = (None, None);
+        }
+        standing.history.push(entry);
         let best = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
         let last = standing.history.len();
         if standing.best == 0 || best(last - 1) < best(standing.best - 1) || !self.has_hold_out() {
             standing.best = last;
         }
-        control.report(progress)
     }
 
     fn progress(
@@ -602,7 +626,7 @@ mod tests {
         Options {
             bandwidth: Bandwidth::Value(0.5),
             block_size: Some(64),
-            max_blocks: 5,
+            max_blocks: Some(5),
             ..Options::new(Task::Classification(2), Seed(4))
         }
     }

@@ -1,7 +1,7 @@
 //! What a user can say about a fit; everything has a default.
 
 use crate::error::{non_negative, positive, Error, Result};
-use crate::kernel::{FeatureForm, KernelSpec, Projection};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::loss::LossSpec;
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,9 @@ impl FromStr for SolverSpec {
     }
 }
 
+/// Features after which block descent ends, unless early stopping ends it before or the user says otherwise.
+pub const MOST_FEATURES: usize = 131_072;
+
 /// All settings of a kernel machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
@@ -125,8 +128,8 @@ pub struct Options {
     pub damping: Option<f64>,
     /// Features per block; `None`: by the number of rows.
     pub block_size: Option<usize>,
-    /// Most blocks.
-    pub max_blocks: usize,
+    /// Most blocks; `None`: as many as make [`MOST_FEATURES`] features (ridge: 64 blocks).
+    pub max_blocks: Option<usize>,
     /// Sweeps over the blocks after the first.
     pub sweeps: usize,
     /// Whether a part of the rows (2,000 and more) is held out to decide when to stop.
@@ -158,7 +161,7 @@ impl Options {
             ridge: None,
             damping: None,
             block_size: None,
-            max_blocks: 64,
+            max_blocks: None,
             sweeps: 0,
             early_stopping: true,
             max_time: None,
@@ -170,6 +173,20 @@ impl Options {
         }
     }
 
+    /// The features these settings ask for.
+    pub(crate) fn feature_map(
+        &self,
+        bandwidth: f64,
+        block_size: usize,
+        scaling: Scaling,
+    ) -> Result<FeatureMap> {
+        let mut map = FeatureMap::new(self.kernel, bandwidth, block_size, self.seed, scaling)?;
+        map.projection = self.projection.unwrap_or(map.projection);
+        map.form = self.form;
+        map.check()?;
+        Ok(map)
+    }
+
     /// Refuses settings outside their domain or at odds with each other.
     pub fn check(&self) -> Result<()> {
         if let Bandwidth::Value(value) = self.bandwidth {
@@ -178,7 +195,7 @@ impl Options {
         self.ridge.map(|v| non_negative("ridge", v)).transpose()?;
         self.damping.map(|v| positive("damping", v)).transpose()?;
         self.max_time.map(|v| positive("max_time", v)).transpose()?;
-        positive("max_blocks", self.max_blocks as f64)?;
+        self.max_blocks.map(|v| positive("max_blocks", v as f64)).transpose()?;
         positive("batch_size", self.batch_size as f64)?;
         if let Task::Classification(classes) = self.task {
             if classes < 2 {

@@ -7,6 +7,7 @@
 
 use super::evidence::log_evidence;
 use super::geometry::{median_distance, Moments};
+use super::machine::HistoryEntry;
 use super::options::{Bandwidth, ColumnScaling, Options};
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
@@ -14,7 +15,7 @@ use crate::error::Result;
 use crate::kernel::{FeatureMap, Scaling};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Stream};
-use crate::solver::{weighted_loss, BlockDescentConfig, Problem};
+use crate::solver::{weighted_loss, BlockDescentConfig, BlockState, Problem};
 use crate::space::FeatureExpansion;
 use serde::{Deserialize, Serialize};
 
@@ -64,15 +65,44 @@ pub(crate) struct Field<'a> {
     pub held: &'a [f32],
     pub loss: &'a dyn Loss,
     pub offset: &'a [f32],
+    /// Share of the held-out rows that predictions get wrong, where that means something.
+    pub error: &'a dyn Fn(&[f32]) -> Option<f64>,
+}
+
+/// How the fit will go on once the race is decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Course {
+    /// All but the damping, which a [`Setting`] brings.
+    pub config: BlockDescentConfig,
+    pub block_size: usize,
+    pub max_blocks: usize,
+}
+
+/// A short fit of one setting.
+pub(crate) struct Trial {
+    pub state: BlockState,
+    pub history: Vec<HistoryEntry>,
+}
+
+/// The best so far.
+struct Leader {
+    setting: Setting,
+    outlook: f64,
+    trial: Trial,
 }
 
 /// Candidates per octave on the coarse grid run from 1.6 times the median distance downwards.
 const COARSE: [f64; 5] = [1.6, 0.8, 0.4, 0.2, 0.1];
 /// Rows of the first stage.
 const FIRST_ROWS: usize = 8_192;
-/// Features per block and blocks of a trial in the first and in the second stage.
-const FIRST: (usize, usize) = (512, 4);
-const SECOND: (usize, usize) = (1_024, 8);
+/// Features of a trial in the first stage; rows entering H per feature there.
+const FIRST_FEATURES: usize = 2_048;
+const FIRST_GRAM_ROWS: usize = 8;
+/// Features of a trial in the second stage, in at most this many blocks.
+const SECOND_FEATURES: usize = 8_192;
+const SECOND_BLOCKS: usize = 8;
+/// The second stage narrows the bandwidth by √2 at most this often.
+const MOST_NARROWINGS: i32 = 8;
 /// Share of the measured exponent that is trusted beyond the trial.
 const TRUST: f64 = 0.8;
 
@@ -106,136 +136,130 @@ pub(crate) fn decided(
     Some(Setting { scaling, standard, bandwidth, damping })
 }
 
-/// Races scalings and bandwidths: coarsely on a subsample, then on all rows around the winner.
+/// Races scalings and bandwidths: coarsely on a subsample, then on all rows around the winner. A trial of the second
+/// stage is the beginning of a fit; the winner's is returned to be continued.
 pub(crate) fn race(
     options: &Options,
     field: &Field<'_>,
     moments: &Moments,
     damping: f64,
-    budget: usize,
+    course: Course,
     control: &mut Control<'_>,
-) -> Result<Setting> {
+) -> Result<(Setting, Option<Trial>)> {
     let sub = Subsample::draw(options, field);
     let small = sub.field(field)?;
-    let mut best: Option<(Setting, f64)> = None;
+    // Structured features come in groups of the padded dimension.
+    let block_size = field.rows.columns().next_power_of_two().clamp(512, 1_024);
+    let config = BlockDescentConfig { gram_rows_per_feature: FIRST_GRAM_ROWS, ..course.config };
+    let first =
+        Stage { options, field: &small, config, block_size, blocks: FIRST_FEATURES / block_size, course };
+    let mut best = None;
     for standard in scalings(options) {
         let scaling = scaling(moments, standard);
         let median = median_distance(small.rows, small.weights, &scaling, options.kernel, options.seed);
-        let at =
-            |factor: f64| Setting { scaling: scaling.clone(), standard, bandwidth: factor * median, damping };
         for factor in COARSE {
-            consider(&mut best, at(factor), options, &small, FIRST, budget, control)?;
+            let bandwidth = factor * median;
+            let setting = Setting { scaling: scaling.clone(), standard, bandwidth, damping };
+            first.consider(&mut best, setting, control)?;
         }
     }
-    let Some((mut setting, _)) = best.clone() else { return Ok(fallback(moments, damping)) };
+    let Some(Leader { setting, .. }) = &best else { return Ok((fallback(moments, damping), None)) };
+    let setting = setting.clone();
     for factor in [std::f64::consts::SQRT_2, std::f64::consts::FRAC_1_SQRT_2] {
         let next = Setting { bandwidth: setting.bandwidth * factor, ..setting.clone() };
-        consider(&mut best, next, options, &small, FIRST, budget, control)?;
+        first.consider(&mut best, next, control)?;
     }
-    if let Some((winner, _)) = best {
-        setting = winner;
-    }
-    refine(setting, options, field, budget, control)
+    let start = best.map_or(setting, |leader| leader.setting);
+    let (config, block_size) = (course.config, course.block_size);
+    let blocks = (SECOND_FEATURES / block_size).clamp(2, SECOND_BLOCKS);
+    Stage { options, field, config, block_size, blocks, course }.refine(start, control)
 }
 
-/// Outlooks further apart than this leave nothing to be found between them.
-const FAR: f64 = 0.4;
+/// One stage of the race: what its trials have in common.
+struct Stage<'a> {
+    options: &'a Options,
+    field: &'a Field<'a>,
+    config: BlockDescentConfig,
+    block_size: usize,
+    blocks: usize,
+    course: Course,
+}
 
-/// On all rows: halves the bandwidth while that points lower, then looks between the last two.
-fn refine(
-    start: Setting,
-    options: &Options,
-    field: &Field<'_>,
-    budget: usize,
-    control: &mut Control<'_>,
-) -> Result<Setting> {
-    let mut best = None;
-    let try_at = |best: &mut Option<(Setting, f64)>, bandwidth: f64, control: &mut Control<'_>| {
-        let next = Setting { bandwidth, ..start.clone() };
-        consider(best, next, options, field, SECOND, budget, control)
-    };
-    let mut lowest = try_at(&mut best, start.bandwidth, control)?;
-    let mut bandwidth = start.bandwidth;
-    for _ in 0..4 {
-        let half = try_at(&mut best, 0.5 * bandwidth, control)?;
-        if half > lowest {
-            if half - lowest < FAR {
-                try_at(&mut best, bandwidth * std::f64::consts::FRAC_1_SQRT_2, control)?;
+impl Stage<'_> {
+    /// Narrows the bandwidth while that points lower: more rows and features than the first stage saw can only pull
+    /// it down.
+    fn refine(&self, start: Setting, control: &mut Control<'_>) -> Result<(Setting, Option<Trial>)> {
+        let mut best = None;
+        let mut lowest = f64::INFINITY;
+        for octave_halves in 0..=MOST_NARROWINGS {
+            let bandwidth = start.bandwidth * (-0.5 * f64::from(octave_halves)).exp2();
+            let outlook = self.consider(&mut best, Setting { bandwidth, ..start.clone() }, control)?;
+            if outlook >= lowest {
+                break;
             }
-            break;
+            lowest = outlook;
         }
-        (lowest, bandwidth) = (half, 0.5 * bandwidth);
+        Ok(match best {
+            Some(Leader { setting, trial, .. }) => {
+                (setting, (trial.history.len() <= self.course.max_blocks).then_some(trial))
+            }
+            None => (start, None),
+        })
     }
-    Ok(best.map_or(start.clone(), |(setting, _)| setting))
+
+    /// Runs a trial and returns its outlook; it replaces the best so far if it points lower.
+    fn consider(
+        &self,
+        best: &mut Option<Leader>,
+        setting: Setting,
+        control: &mut Control<'_>,
+    ) -> Result<f64> {
+        if best.is_some() && control.out_of_time() {
+            return Ok(f64::INFINITY);
+        }
+        let trial = self.trial(&setting, control)?;
+        let curve: Vec<f64> = trial.history.iter().filter_map(|entry| entry.held_out_loss).collect();
+        let outlook = outlook(&curve, self.block_size, self.course.max_blocks * self.course.block_size);
+        let progress = Progress {
+            phase: Phase::Race,
+            done: 0,
+            most: 0,
+            loss: f64::NAN,
+            held_out_loss: curve.last().copied(),
+            held_out_error: None,
+            elapsed: control.elapsed(),
+        };
+        control.report(progress)?;
+        if best.as_ref().is_none_or(|leader| outlook < leader.outlook) {
+            *best = Some(Leader { setting, outlook, trial });
+        }
+        Ok(outlook)
+    }
+
+    fn trial(&self, setting: &Setting, control: &mut Control<'_>) -> Result<Trial> {
+        let (options, field) = (self.options, self.field);
+        let (scaling, bandwidth) = (setting.scaling.clone(), setting.bandwidth);
+        let map = options.feature_map(bandwidth, self.block_size, scaling)?;
+        let solver = BlockDescentConfig { damping: setting.damping, ..self.config }.build()?;
+        let mut state = solver.init(FeatureExpansion::new(map, field.offset.to_vec()), field.rows)?;
+        let Field { rows, targets, weights, loss, .. } = *field;
+        let problem = Problem { rows, targets, weights, loss };
+        let history = (1..=self.blocks)
+            .map(|block| {
+                control.check(0)?;
+                let info = solver.step(&mut state, &problem)?;
+                let predictions = &state.predictions;
+                let held_out_loss = Some(weighted_loss(loss, targets, field.held, predictions));
+                let held_out_error = (field.error)(predictions);
+                Ok(HistoryEntry { block, loss: info.loss, held_out_loss, held_out_error })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Trial { state, history })
+    }
 }
 
 fn fallback(moments: &Moments, damping: f64) -> Setting {
     Setting { scaling: moments.standard(), standard: true, bandwidth: moments.scale_bandwidth(), damping }
-}
-
-/// Runs a trial and returns its outlook; it replaces the best so far if it points lower.
-fn consider(
-    best: &mut Option<(Setting, f64)>,
-    setting: Setting,
-    options: &Options,
-    field: &Field<'_>,
-    (block_size, blocks): (usize, usize),
-    budget: usize,
-    control: &mut Control<'_>,
-) -> Result<f64> {
-    if best.is_some() && control.out_of_time() {
-        return Ok(f64::INFINITY);
-    }
-    let curve = trial(&setting, options, field, (block_size, blocks), control)?;
-    let score = outlook(&curve, block_size, budget);
-    let held = curve.last().copied();
-    let progress = Progress {
-        phase: Phase::Race,
-        done: 0,
-        most: 0,
-        loss: f64::NAN,
-        held_out_loss: held,
-        held_out_error: None,
-        elapsed: control.elapsed(),
-    };
-    control.report(progress)?;
-    if best.as_ref().is_none_or(|(_, b)| score < *b) {
-        *best = Some((setting, score));
-    }
-    Ok(score)
-}
-
-/// The held-out loss after each block of a short fit.
-fn trial(
-    setting: &Setting,
-    options: &Options,
-    field: &Field<'_>,
-    (block_size, blocks): (usize, usize),
-    control: &mut Control<'_>,
-) -> Result<Vec<f64>> {
-    let mut map = FeatureMap::new(
-        options.kernel,
-        setting.bandwidth,
-        block_size,
-        options.seed,
-        setting.scaling.clone(),
-    )?;
-    map.projection = options.projection.unwrap_or(map.projection);
-    map.form = options.form;
-    map.check()?;
-    let config =
-        BlockDescentConfig { damping: setting.damping, gram_rows_per_feature: 8, ..Default::default() };
-    let solver = config.build()?;
-    let mut state = solver.init(FeatureExpansion::new(map, field.offset.to_vec()), field.rows)?;
-    let problem =
-        Problem { rows: field.rows, targets: field.targets, weights: field.weights, loss: field.loss };
-    (0..blocks)
-        .map(|_| {
-            control.check(0)?;
-            solver.step(&mut state, &problem)?;
-            Ok(weighted_loss(field.loss, field.targets, field.held, &state.predictions))
-        })
-        .collect()
 }
 
 /// The log of the held-out loss the curve points to at `budget` features.
@@ -291,6 +315,7 @@ impl Subsample {
             held: &self.held,
             loss: of.loss,
             offset: of.offset,
+            error: &|_| None,
         })
     }
 }
@@ -378,6 +403,7 @@ mod tests {
             held: &held,
             loss: &*loss,
             offset: &[0.0; 2],
+            error: &|_| None,
         };
         let options = Options::new(Task::Regression(2), Seed(1));
         let sub = Subsample::draw(&options, &field);
