@@ -49,47 +49,38 @@ impl GramSample {
 
     /// What is selected of a part, and the roots of its rows' weights.
     fn roots(self, part: &Part<'_>) -> (Selection, Vec<f32>) {
-        let (selection, factor) = self.select(part.tile, part.weights.len());
+        let (selection, factor) = self.select(part.range.start / TILE, part.weights.len());
         (selection, part.weights.iter().map(|w| factor * w.sqrt()).collect())
     }
 }
 
-/// One logical tile on its way into the normal equations.
-pub(crate) struct Part<'a> {
-    /// Its number.
-    tile: usize,
-    /// Its rows.
+/// The rows of a logical tile that have a say.
+struct Part<'a> {
+    /// The tile.
     range: Range<usize>,
-    /// Those of them that have a say, where the others are worth passing over.
+    /// These rows, where passing over the others is worth it.
     active: Option<Vec<u32>>,
-    /// Weights and residuals (C each) of these rows.
+    /// Their weights and residuals (C each).
     weights: Cow<'a, [f32]>,
     residual: Cow<'a, [f32]>,
-    /// Φᵀ R of this tile.
-    gradient: &'a mut [f32],
 }
 
 impl<'a> Part<'a> {
     /// Rows that have neither weight nor residual, such as those a hinge is done with, are passed over where they are
     /// an eighth of the tile or more: less than that does not pay for the copy.
-    pub(crate) fn new(
-        range: Range<usize>,
-        weights: &'a [f32],
-        residual: &'a [f32],
-        gradient: &'a mut [f32],
-    ) -> Self {
+    fn new(range: Range<usize>, Equations { weights, residual, .. }: Equations<'a>) -> Self {
         let outputs = residual.len() / weights.len();
-        let (tile, w) = (range.start / TILE, &weights[range.clone()]);
+        let w = &weights[range.clone()];
         let r = &residual[range.start * outputs..range.end * outputs];
         let matters = |i: &usize| w[*i] != 0.0 || r[i * outputs..(i + 1) * outputs].iter().any(|&r| r != 0.0);
         let active: Vec<usize> = (0..w.len()).filter(matters).collect();
         if 8 * active.len() > 7 * w.len() {
-            return Self { tile, range, active: None, weights: w.into(), residual: r.into(), gradient };
+            return Self { range, active: None, weights: w.into(), residual: r.into() };
         }
         let weights = active.iter().map(|&i| w[i]).collect();
         let residual = active.iter().flat_map(|&i| &r[i * outputs..(i + 1) * outputs]).copied().collect();
         let active = active.iter().map(|&i| (range.start + i) as u32).collect();
-        Self { tile, range, active: Some(active), weights, residual, gradient }
+        Self { range, active: Some(active), weights, residual }
     }
 
     /// The rows themselves.
@@ -99,11 +90,16 @@ impl<'a> Part<'a> {
             Some(active) => rows.gather_into(active, buffer),
         }
     }
+}
 
-    fn adjoint(&mut self, features: usize) -> Adjoint<'_> {
-        let outputs = self.gradient.len() / features;
-        Adjoint::new(&self.residual, outputs, features, self.gradient)
-    }
+/// What the rows bring to the normal equations.
+#[derive(Clone, Copy)]
+pub(crate) struct Equations<'a> {
+    pub rows: Rows<'a>,
+    pub weights: &'a [f32],
+    /// n×C.
+    pub residual: &'a [f32],
+    pub sample: GramSample,
 }
 
 /// Rows of an output panel on the vector paths.
@@ -142,73 +138,68 @@ impl Gram {
         self.lower.fill(0.0);
     }
 
-    /// Adds the rows of consecutive tiles, and their gradients to the parts.
+    /// Adds the rows of consecutive tiles; the Φᵀ R of each is added to its gradient.
     pub(crate) fn add(
         &mut self,
         path: Path,
         block: &FeatureBlock,
-        rows: Rows<'_>,
-        sample: GramSample,
-        parts: Vec<Part<'_>>,
+        equations: Equations<'_>,
+        tiles: &[Range<usize>],
+        gradients: &mut [Vec<f32>],
     ) {
-        let last = parts.last().map_or(0, |part| part.range.len());
-        let packed = parts.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
+        let last = tiles.last().map_or(0, |tile| tile.len());
+        let packed = tiles.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
+        let work = tiles.par_iter().cloned().zip(gradients);
         if self.blocked {
-            self.pack(path, block, rows, sample, parts);
+            self.pack(path, block, equations, work);
             self.multiply_tiles(packed);
         } else {
-            self.materialise(path, block, rows, sample, parts);
+            self.materialise(path, block, equations, work);
             self.multiply(packed);
         }
     }
 
-    fn pack(
+    fn pack<'a>(
         &mut self,
         path: Path,
         block: &FeatureBlock,
-        rows: Rows<'_>,
-        sample: GramSample,
-        parts: Vec<Part<'_>>,
+        equations: Equations<'_>,
+        work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
     ) {
         let (features, room) = (self.features, self.rows_per_tile);
         let places = self.tiles.parts(room);
-        parts.into_par_iter().zip(places).with_max_len(1).for_each_init(
-            Vec::new,
-            |buffer, (mut part, place)| {
-                let (selection, roots) = sample.roots(&part);
-                let (left, right) = place;
-                let mut pack = amx::Pack { features, roots: &roots, selection, left, right };
-                if roots.len().next_multiple_of(LANES) < room {
-                    pack.clear();
-                }
-                let x = part.rows(rows, buffer);
-                block.stream(path, x, Both(part.adjoint(features), pack));
-            },
-        );
+        let work = work.zip(places).with_max_len(1);
+        work.for_each_init(Vec::new, |buffer, ((tile, gradient), (left, right))| {
+            let part = Part::new(tile, equations);
+            let (selection, roots) = equations.sample.roots(&part);
+            let mut pack = amx::Pack { features, roots: &roots, selection, left, right };
+            if roots.len().next_multiple_of(LANES) < room {
+                pack.clear();
+            }
+            let adjoint = Adjoint::new(&part.residual, gradient.len() / features, features, gradient);
+            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, pack));
+        });
     }
 
-    fn materialise(
+    fn materialise<'a>(
         &mut self,
         path: Path,
         block: &FeatureBlock,
-        rows: Rows<'_>,
-        sample: GramSample,
-        parts: Vec<Part<'_>>,
+        equations: Equations<'_>,
+        work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
     ) {
         let (m, room) = (self.features, self.rows_per_tile);
-        let places: Vec<_> = self.plain.chunks_mut(room * m).collect();
-        parts.into_par_iter().zip(places).with_max_len(1).for_each_init(
-            Vec::new,
-            |buffer, (mut part, out)| {
-                let (selection, roots) = sample.roots(&part);
-                if roots.len() < room || roots.len() % LANES != 0 {
-                    out.fill(0.0);
-                }
-                let x = part.rows(rows, buffer);
-                let write = Materialise::weighted(m, &roots, selection, out);
-                block.stream(path, x, Both(part.adjoint(m), write));
-            },
-        );
+        let work = work.zip(self.plain.par_chunks_mut(room * m)).with_max_len(1);
+        work.for_each_init(Vec::new, |buffer, ((tile, gradient), out)| {
+            let part = Part::new(tile, equations);
+            let (selection, roots) = equations.sample.roots(&part);
+            if roots.len() < room || roots.len() % LANES != 0 {
+                out.fill(0.0);
+            }
+            let adjoint = Adjoint::new(&part.residual, gradient.len() / m, m, gradient);
+            let write = Materialise::weighted(m, &roots, selection, out);
+            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, write));
+        });
     }
 
     fn multiply_tiles(&mut self, rows: usize) {

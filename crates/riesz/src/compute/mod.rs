@@ -24,7 +24,7 @@ pub use path::Path;
 pub use structured::StructuredBlock;
 
 use crate::data::{tiles, Rows, TILE};
-use gram::Part;
+use gram::Equations;
 use lanes::on_path;
 use products::{Adjoint, Apply, Materialise, Sink};
 use rayon::prelude::*;
@@ -128,11 +128,10 @@ pub fn normal_equations(
     gram.reset(path, m, per_chunk, sample.rows_per_tile());
     let mut gradient = vec![0.0_f64; outputs * m];
     let all: Vec<_> = tiles(n).collect();
+    let equations = Equations { rows, weights, residual, sample };
     for some in all.chunks(per_chunk) {
         let mut partials = vec![vec![0.0; outputs * m]; some.len()];
-        let parts = some.par_iter().zip(&mut partials);
-        let parts = parts.map(|(tile, out)| Part::new(tile.clone(), weights, residual, out)).collect();
-        gram.add(path, block, rows, sample, parts);
+        gram.add(path, block, equations, some, &mut partials);
         add_in_order(&mut gradient, &partials);
     }
     gradient.into_iter().map(|g| g as f32).collect()

@@ -114,7 +114,7 @@ pub struct BlockInfo {
 }
 
 /// Rows whose features are held in memory at a time, unless set.
-const CHUNK: usize = 4_096;
+const CHUNK: usize = 8_192;
 
 /// Width of the smoothed stand-in of a loss without curvature, at sweep position b: 2^{−b/6}, at least 1/16.
 fn smoothing_width(b: usize) -> f32 {

@@ -19,6 +19,9 @@ use faer::linalg::cholesky::llt::solve::{solve_in_place, solve_in_place_scratch}
 use faer::{Mat, MatMut};
 use rayon::prelude::*;
 
+/// Systems up to this size are factorised by one thread.
+const LARGEST_SEQUENTIAL: usize = 2_048;
+
 /// Solves (scale·G + ridge·I) X = B in double precision: `right` holds the right-hand sides, C×m.
 /// Returns X as m×C row-major, or `None` where the matrix is not positive definite; `system` is scratch memory.
 fn solve_regularised(
@@ -42,7 +45,8 @@ fn solve_regularised(
     );
     // The upper triangle of a column-major matrix is the lower one of its transpose.
     let mut matrix = MatMut::from_row_major_slice_mut(system, m, m);
-    let par = faer::get_global_parallelism();
+    // A small factorisation is many short parallel regions: waking the other threads costs more than they bring.
+    let par = if m <= LARGEST_SEQUENTIAL { faer::Par::Seq } else { faer::get_global_parallelism() };
     let mut memory = MemBuffer::new(cholesky_in_place_scratch::<f64>(m, par, Default::default()));
     let stack = MemStack::new(&mut memory);
     cholesky_in_place(matrix.as_mut(), Default::default(), par, stack, Default::default()).ok()?;
