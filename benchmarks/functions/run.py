@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, default=5, help="repetitions of each random method, seeds 0, 1, ...")
     add("--threads", type=int, default=2)
     add("--quick", action="store_true", help=f"only {QUICK_TRAIN} training rows: a smoke test")
-    add("--matched-blocks", type=int, default=40, help="max_blocks of the riesz-matched row")
+    add("--matched-blocks", type=int, default=18, help="max_blocks of the riesz-matched row")
     add("--timeout", type=float, default=7200, help="seconds after which a fit is given up")
     add("--reuse", type=Path, help="raw file of an earlier run")
     add("--reuse-peers", type=_names, default=["sklearn-svc"], help="labels taken from --reuse")
