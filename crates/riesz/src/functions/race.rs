@@ -98,9 +98,8 @@ const FIRST_ROWS: usize = 8_192;
 /// Features of a trial in the first stage; rows entering H per feature there.
 const FIRST_FEATURES: usize = 2_048;
 const FIRST_GRAM_ROWS: usize = 8;
-/// Features of a trial in the second stage, in at most this many blocks.
-const SECOND_FEATURES: usize = 8_192;
-const SECOND_BLOCKS: usize = 8;
+/// Blocks of a trial in the second stage.
+const SECOND_BLOCKS: usize = 4;
 /// The second stage narrows the bandwidth by √2 at most this often.
 const MOST_NARROWINGS: i32 = 8;
 /// Share of the measured exponent that is trusted beyond the trial.
@@ -171,8 +170,7 @@ pub(crate) fn race(
     }
     let start = best.map_or(setting, |leader| leader.setting);
     let (config, block_size) = (course.config, course.block_size);
-    let blocks = (SECOND_FEATURES / block_size).clamp(2, SECOND_BLOCKS);
-    Stage { options, field, config, block_size, blocks, course }.refine(start, control)
+    Stage { options, field, config, block_size, blocks: SECOND_BLOCKS, course }.refine(start, control)
 }
 
 /// One stage of the race: what its trials have in common.

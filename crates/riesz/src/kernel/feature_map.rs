@@ -169,7 +169,10 @@ impl FeatureMap {
             FIXED_NORMS_FROM.. => (size as f64).sqrt(),
             _ => chi(Address::new(self.seed, Stream::Norm, block, j as u32), size),
         };
-        let gain = (0..frequencies).into_par_iter().map(|j| (unit * norm(j)) as f32).collect();
+        // Fixed norms are too cheap to wake another thread for.
+        let fewest = if size >= FIXED_NORMS_FROM { frequencies } else { 1 };
+        let norms = (0..frequencies).into_par_iter().with_min_len(fewest);
+        let gain = norms.map(|j| (unit * norm(j)) as f32).collect();
         let Scaling { shift, scale } = self.scaling.clone();
         StructuredBlock { shift, scale, padded: size, signs, gain, phase: self.draw_phase(block) }
     }

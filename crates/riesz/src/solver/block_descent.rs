@@ -1,7 +1,7 @@
 //! Block functional descent (spec 2.4): the fast solver for finite data.
 
 use super::{check_ridge, solve_regularised};
-use crate::compute::{self, Buffer, Gram, GramRows, GramSample};
+use crate::compute::{self, Buffer, FeatureBlock, Gram, GramRows, GramSample};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{positive, Error, Result};
 use crate::loss::Loss;
@@ -154,8 +154,8 @@ impl BlockDescent {
         let b = state.f.len();
         let smoothed = problem.loss.smoothed(smoothing_width(b));
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
-        let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), None)?;
         let block = state.f.map().draw(BlockIndex(b as u64));
+        let (alpha, before) = self.direction(state, problem, loss, (BlockIndex(b as u64), &block), None)?;
         let old = state.predictions.clone();
         compute::apply(
             state.f.path(),
@@ -166,10 +166,11 @@ impl BlockDescent {
         );
         let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, None, share);
         let objective = before + penalty(0.0);
-        let taken = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
+        let (taken, after) = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
         state.f.push(alpha.iter().map(|a| a * taken as f32).collect());
-        let value = mean_loss(problem.loss, problem, &state.predictions);
-        Ok(BlockInfo { loss: value, taken })
+        let loss =
+            if smoothed.is_some() { mean_loss(problem.loss, problem, &state.predictions) } else { after };
+        Ok(BlockInfo { loss, taken })
     }
 
     /// One step of a further sweep: block coordinate descent on the existing block `b`.
@@ -177,8 +178,9 @@ impl BlockDescent {
         let smoothed = problem.loss.smoothed(smoothing_width(state.f.len()));
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
         let current = state.f.coefficients(b).to_vec();
-        let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), Some(&current))?;
         let block = state.f.map().draw(BlockIndex(b as u64));
+        let place = (BlockIndex(b as u64), &block);
+        let (alpha, before) = self.direction(state, problem, loss, place, Some(&current))?;
         let old = state.predictions.clone();
         compute::apply(
             state.f.path(),
@@ -189,9 +191,11 @@ impl BlockDescent {
         );
         let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, Some(&current), share);
         let objective = before + penalty(0.0);
-        let taken = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
+        let (taken, after) = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
         state.f.replace(b, current.iter().zip(&alpha).map(|(c, a)| c + a * taken as f32).collect());
-        Ok(BlockInfo { loss: mean_loss(problem.loss, problem, &state.predictions), taken })
+        let loss =
+            if smoothed.is_some() { mean_loss(problem.loss, problem, &state.predictions) } else { after };
+        Ok(BlockInfo { loss, taken })
     }
 
     /// (νm/2)‖current + share·α‖², the part of (ν/2)‖f‖² that a step along one block changes.
@@ -209,19 +213,18 @@ impl BlockDescent {
         state: &mut BlockState,
         problem: &Problem<'_>,
         loss: &dyn Loss,
-        b: BlockIndex,
+        (b, block): (BlockIndex, &FeatureBlock),
         current: Option<&[f32]>,
     ) -> Result<(Vec<f32>, f64)> {
         let (m, c) = (state.f.map().block_size, loss.outputs());
         let (residual, curvature, value) = self.observe(state, problem, loss);
         let total: f64 = problem.weights.iter().map(|&w| f64::from(w)).sum();
-        let block = state.f.map().draw(b);
         let (path, n) = (state.f.path(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
         let Workspace { gram, system } = &mut state.workspace;
         let rows = GramRows { weights: &curvature, sample, chunk };
-        let gradient = compute::normal_equations(path, &block, problem.rows, &residual, rows, gram);
+        let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram);
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
         let right: Vec<f64> = (0..c * m)
@@ -248,7 +251,7 @@ impl BlockDescent {
         let (mut residual, mut curvature) = (vec![0.0; n * c], vec![0.0; n]);
         let parts: Vec<_> =
             tiles(n).zip(residual.chunks_mut(TILE * c)).zip(curvature.chunks_mut(TILE)).collect();
-        parts.into_par_iter().for_each(|((tile, r), h)| {
+        let sums = parts.into_par_iter().map(|((tile, r), h)| {
             let u = &state.predictions[tile.start * c..tile.end * c];
             let y = &problem.targets[tile.start * t..tile.end * t];
             let w = &problem.weights[tile];
@@ -257,8 +260,10 @@ impl BlockDescent {
                 (false, Some(bound)) => h.iter_mut().zip(w).for_each(|(h, w)| *h = bound * w),
                 _ => loss.curvatures(u, y, w, h),
             }
+            loss_and_mass(loss, u, y, w)
         });
-        (residual, curvature, mean_loss(loss, problem, &state.predictions))
+        let sums: Vec<_> = sums.collect();
+        (residual, curvature, mean(&sums))
     }
 }
 
@@ -274,17 +279,25 @@ pub(crate) fn weighted_loss(loss: &dyn Loss, targets: &[f32], weights: &[f32], p
     let sums: Vec<(f64, f64)> = all
         .into_par_iter()
         .map(|tile| {
-            let w = &weights[tile.clone()];
             let u = &predictions[tile.start * c..tile.end * c];
-            let value = loss.total(u, &targets[tile.start * t..tile.end * t], w);
-            (value, w.iter().map(|&w| f64::from(w)).sum::<f64>())
+            loss_and_mass(loss, u, &targets[tile.start * t..tile.end * t], &weights[tile])
         })
         .collect();
+    mean(&sums)
+}
+
+/// Σ w ℓ and Σ w of one tile.
+fn loss_and_mass(loss: &dyn Loss, u: &[f32], y: &[f32], w: &[f32]) -> (f64, f64) {
+    (loss.total(u, y, w), w.iter().map(|&w| f64::from(w)).sum())
+}
+
+/// The mean of all tiles, summed in their order.
+fn mean(sums: &[(f64, f64)]) -> f64 {
     let (value, mass) = sums.iter().fold((0.0, 0.0), |(a, b), (v, w)| (a + v, b + w));
     value / mass
 }
 
-/// Halves a step that raised the objective, loss plus penalty of the share taken; returns that share.
+/// Halves a step that raised the objective, loss plus penalty of the share taken; returns that share and the loss.
 fn backtrack(
     predictions: &mut [f32],
     problem: &Problem<'_>,
@@ -293,12 +306,12 @@ fn backtrack(
     before: f64,
     penalty: &dyn Fn(f64) -> f64,
     b: usize,
-) -> Result<f64> {
+) -> Result<(f64, f64)> {
     let mut taken = 1.0;
     for _ in 0..12 {
-        let after = mean_loss(loss, problem, predictions) + penalty(taken);
-        if after <= before + 1e-7 * before.abs() {
-            return Ok(taken);
+        let after = mean_loss(loss, problem, predictions);
+        if after + penalty(taken) <= before + 1e-7 * before.abs() {
+            return Ok((taken, after));
         }
         taken *= 0.5;
         predictions.iter_mut().zip(old).for_each(|(new, old)| *new = 0.5 * (*new + old));
@@ -307,7 +320,7 @@ fn backtrack(
     if after.is_finite() {
         // At the noise floor of single precision: no further progress along this block.
         predictions.copy_from_slice(old);
-        return Ok(0.0);
+        return Ok((0.0, mean_loss(loss, problem, predictions)));
     }
     Err(Error::Diverged { step: b, objective: after, lower: "step, or raise damping" })
 }

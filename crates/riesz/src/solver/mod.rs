@@ -34,8 +34,10 @@ fn solve_regularised(
     let m = gram.features();
     let outputs = right.len() / m;
     system.resize(m * m);
+    // A small factorisation is many short parallel regions: waking the other threads costs more than they bring.
+    let sequential = m <= LARGEST_SEQUENTIAL;
     // Column j of the upper triangle is row j of the lower one.
-    system.par_chunks_mut(m).enumerate().for_each_init(
+    system.par_chunks_mut(m).with_min_len(if sequential { m } else { 1 }).enumerate().for_each_init(
         || vec![0.0; m],
         |row, (j, column)| {
             gram.row(j, row);
@@ -45,8 +47,7 @@ fn solve_regularised(
     );
     // The upper triangle of a column-major matrix is the lower one of its transpose.
     let mut matrix = MatMut::from_row_major_slice_mut(system, m, m);
-    // A small factorisation is many short parallel regions: waking the other threads costs more than they bring.
-    let par = if m <= LARGEST_SEQUENTIAL { faer::Par::Seq } else { faer::get_global_parallelism() };
+    let par = if sequential { faer::Par::Seq } else { faer::get_global_parallelism() };
     let mut memory = MemBuffer::new(cholesky_in_place_scratch::<f64>(m, par, Default::default()));
     let stack = MemStack::new(&mut memory);
     cholesky_in_place(matrix.as_mut(), Default::default(), par, stack, Default::default()).ok()?;
