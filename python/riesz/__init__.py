@@ -7,6 +7,7 @@ from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
+    from riesz._features import RandomFeatures
     from riesz._regressor import KernelRegressor
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "InvalidInput",
     "KernelClassifier",
     "KernelRegressor",
+    "RandomFeatures",
     "RieszError",
     "__version__",
     "simd_path",
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from riesz._regressor import KernelRegressor
 
         return KernelRegressor
+    if name == "RandomFeatures":
+        from riesz._features import RandomFeatures
+
+        return RandomFeatures
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -22,7 +22,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     loss : str, default="auto"
         "softmax", "logistic", "hinge" or "squared_hinge"; "auto" is squared hinge where rows are
         held out and softmax otherwise.
-    kernel : {"gaussian", "laplacian"}, default="gaussian"
+    kernel : str, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
+        :class:`riesz.RandomFeatures` for the list.
         ``exp(-|x - x'|^2 / 2 bandwidth^2)`` or ``exp(-|x - x'|_1 / bandwidth)``.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;

@@ -17,7 +17,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     ----------
     loss : str, default="auto"
         "square", which "auto" is too.
-    kernel : {"gaussian", "laplacian"}, default="gaussian"
+    kernel : str, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
+        :class:`riesz.RandomFeatures` for the list.
         ``exp(-|x - x'|^2 / 2 bandwidth^2)`` or ``exp(-|x - x'|_1 / bandwidth)``.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;

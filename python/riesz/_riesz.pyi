@@ -9,6 +9,25 @@ __version__: str
 
 def main(argv: list[str]) -> int: ...
 def simd_path() -> str: ...
+def fit_features(
+    x: NDArray[np.float32] | NDArray[np.float64],
+    *,
+    kernel: str,
+    bandwidth: str | float,
+    n_components: int,
+    seed: int,
+    n_jobs: int | None = None,
+) -> tuple[float, list[float]]: ...
+def transform_features(
+    x: NDArray[np.float32] | NDArray[np.float64],
+    *,
+    kernel: str,
+    bandwidth: float,
+    shift: list[float],
+    n_components: int,
+    seed: int,
+    n_jobs: int | None = None,
+) -> NDArray[np.float32]: ...
 
 class Machine:
     @staticmethod

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// square, logistic, softmax, hinge or squared_hinge; chosen by the task if not given
     #[arg(long)]
     loss: Option<LossSpec>,
-    /// gaussian or laplacian
+    /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them
     #[arg(long, default_value = "gaussian")]
     kernel: KernelSpec,
     /// auto, median, scale or a positive number
@@ -118,7 +118,7 @@ impl Arguments {
         let defaults = Options::new(data.task(), Seed(self.seed));
         Options {
             loss: self.loss,
-            kernel: self.kernel,
+            kernel: self.kernel.clone(),
             bandwidth: self.bandwidth,
             scaling: self.scaling,
             solver: self.solver,

@@ -50,10 +50,7 @@ fn describe(machine: &KernelMachine) -> Lines {
     lines.add("task", task);
     lines.add("columns", grouped(facts.columns));
     lines.add("loss", facts.loss.to_string());
-    lines.add(
-        "kernel",
-        format!("{:?}, bandwidth {}", facts.kernel, significant(facts.bandwidth)).to_lowercase(),
-    );
+    lines.add("kernel", format!("{}, bandwidth {}", facts.kernel, significant(facts.bandwidth)));
     lines.add("scaling", facts.scaling);
     let features =
         format!("{} in {} blocks of {}", grouped(facts.features), facts.blocks, grouped(facts.block_size));

@@ -6,6 +6,7 @@
 mod arrays;
 mod attend;
 mod errors;
+mod features;
 mod machine;
 mod settings;
 mod threads;
@@ -16,6 +17,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _riesz {
     use super::{pyfunction, Python};
+
+    #[pymodule_export]
+    use crate::features::{fit_features, transform_features};
 
     #[pymodule_export]
     use crate::machine::Machine;

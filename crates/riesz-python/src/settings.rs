@@ -50,11 +50,7 @@ impl<'py> Settings<'_, 'py> {
     }
 
     fn bandwidth(&self) -> PyResult<Bandwidth> {
-        let wanted = "a positive number, 'auto', 'median' or 'scale'";
-        match self.get::<f64>("bandwidth", wanted) {
-            Ok(value) => Ok(Bandwidth::Value(value)),
-            Err(_) => named(&self.get::<String>("bandwidth", wanted)?),
-        }
+        bandwidth_of(&self.0.as_any().get_item("bandwidth")?)
     }
 
     fn projection(&self) -> PyResult<Option<Projection>> {
@@ -81,16 +77,33 @@ impl<'py> Settings<'_, 'py> {
     }
 
     fn get<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, wanted: &str) -> PyResult<T> {
-        let value = self.0.as_any().get_item(name)?;
-        let refuse = |_| match value.repr() {
-            Ok(found) => InvalidInput::new_err(format!("{name} = {found} should be {wanted}")),
-            Err(error) => error,
-        };
-        value.extract().map_err(refuse)
+        extract(&self.0.as_any().get_item(name)?, name, wanted)
+    }
+}
+
+/// A value of the wanted type, or an error that names the setting.
+fn extract<'py, T: for<'a> FromPyObject<'a, 'py>>(
+    value: &Bound<'py, PyAny>,
+    name: &str,
+    wanted: &str,
+) -> PyResult<T> {
+    let refuse = |_| match value.repr() {
+        Ok(found) => InvalidInput::new_err(format!("{name} = {found} should be {wanted}")),
+        Err(error) => error,
+    };
+    value.extract().map_err(refuse)
+}
+
+/// A bandwidth as users give it.
+pub fn bandwidth_of(value: &Bound<'_, PyAny>) -> PyResult<Bandwidth> {
+    let wanted = "a positive number, 'auto', 'median' or 'scale'";
+    match value.extract::<f64>() {
+        Ok(value) => Ok(Bandwidth::Value(value)),
+        Err(_) => named(&extract::<String>(value, "bandwidth", wanted)?),
     }
 }
 
 /// The setting a name stands for, or the names there are.
-fn named<T: FromStr<Err = Error>>(text: &str) -> PyResult<T> {
+pub fn named<T: FromStr<Err = Error>>(text: &str) -> PyResult<T> {
     text.parse().map_err(to_py)
 }

@@ -7,8 +7,8 @@
 //! structured pipeline the time per pass (features, cosine, Φ A and Φᵀ R) and its share of that peak.
 
 use riesz::compute::{
-    adjoint, apply, normal_equations, DenseBlock, FeatureBlock, Gram, GramRows, GramSample, Path,
-    StructuredBlock,
+    adjoint, apply, normal_equations, Activation, DenseBlock, FeatureBlock, Gram, GramRows, GramSample,
+    Input, Path, StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{BlockIndex, Seed};
@@ -50,7 +50,13 @@ fn pseudo(n: usize) -> Vec<f32> {
 }
 
 fn dense(d: usize, m: usize) -> FeatureBlock {
-    FeatureBlock::Dense(DenseBlock { shift: vec![0.0; d], frequencies: pseudo(m * d), phase: pseudo(m) })
+    FeatureBlock::Dense(DenseBlock {
+        shift: vec![0.0; d],
+        input: Input::Plain,
+        activation: Activation::Cosine,
+        frequencies: pseudo(m * d),
+        phase: pseudo(m),
+    })
 }
 
 fn structured(d: usize, m: usize) -> FeatureBlock {

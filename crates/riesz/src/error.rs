@@ -70,6 +70,23 @@ pub enum Error {
         /// Column of the first offence.
         column: usize,
     },
+    /// A value outside the domain of the kernel.
+    #[error("column {column} has {value} at row {row}, outside the domain of the {kernel} kernel: at least {least}{}",
+        if *included { "" } else { " (excluded)" })]
+    Domain {
+        /// The kernel.
+        kernel: String,
+        /// The value.
+        value: f64,
+        /// Its row.
+        row: usize,
+        /// Its column.
+        column: usize,
+        /// The lower end of the domain …
+        least: f64,
+        /// … and whether it belongs to it.
+        included: bool,
+    },
     /// A target outside the domain of the loss.
     #[error("target {value} at row {row} is not admissible for the {loss} loss: {expected}")]
     Target {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use riesz::compute::{
-    adjoint, apply, features, normal_equations, DenseBlock, FeatureBlock, Gram, GramRows, GramSample, Path,
-    StructuredBlock,
+    adjoint, apply, features, normal_equations, Activation, DenseBlock, FeatureBlock, Gram, GramRows,
+    GramSample, Input, Path, StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{uniform, Address, BlockIndex, Seed, Stream};
@@ -82,7 +82,9 @@ impl Case {
         if !self.structured {
             let size = 3.0 / (d as f32).sqrt();
             let values = self.numbers(3, frequencies * d).iter().map(|v| size * v).collect();
-            return FeatureBlock::Dense(DenseBlock { shift, frequencies: values, phase: self.phase() });
+            let (input, activation) = (Input::Plain, Activation::Cosine);
+            let phase = self.phase();
+            return FeatureBlock::Dense(DenseBlock { shift, input, activation, frequencies: values, phase });
         }
         let padded = d.next_power_of_two().max(16);
         let copies = frequencies.div_ceil(padded);
@@ -107,6 +109,7 @@ fn frequencies(block: &FeatureBlock) -> Vec<f64> {
     let block = match block {
         FeatureBlock::Dense(block) => return block.frequencies.iter().map(|&v| f64::from(v)).collect(),
         FeatureBlock::Structured(block) => block,
+        FeatureBlock::Explicit(_) => unreachable!("the cases have frequencies"),
     };
     let (size, d) = (block.padded, block.shift.len());
     // H_ij = (−1)^{number of common binary digits of i and j}.
@@ -136,6 +139,7 @@ fn reference(block: &FeatureBlock, x: &[f32]) -> (Vec<f64>, Vec<f64>) {
     let (shift, phase) = match block {
         FeatureBlock::Dense(block) => (&block.shift, &block.phase),
         FeatureBlock::Structured(block) => (&block.shift, &block.phase),
+        FeatureBlock::Explicit(_) => unreachable!("the cases have frequencies"),
     };
     let (d, omega) = (shift.len(), frequencies(block));
     let (mut phi, mut sizes) = (Vec::new(), Vec::new());
@@ -305,7 +309,7 @@ fn rows_without_a_say_are_passed_over() {
         let case = Case { rows, columns, features, outputs, structured, paired: false, seed: 3 };
         let (x, block, n, m, c) = (case.x(), case.block(), rows, features, outputs);
         let rows = Rows::single(&x, columns).unwrap();
-        let has_a_say = |i: usize| i >= 2_048 && i % 3 == 0 || i < 1_024 && i % 7 == 2;
+        let has_a_say = |i: usize| i >= 2_048 && i.is_multiple_of(3) || i < 1_024 && i % 7 == 2;
         let masked = |values: Vec<f32>, each: usize| -> Vec<f32> {
             values.iter().enumerate().map(|(i, &v)| if has_a_say(i / each) { v } else { 0.0 }).collect()
         };

@@ -3,7 +3,33 @@
 use super::lanes::{half_turn_cosine, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
 
-/// A block of dense random features: feature i is √2 cos π(⟨frequency_i, x⟩ + phase_i).
+/// What is done to a column before it is projected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input {
+    /// x − shift.
+    Plain,
+    /// log(x + c) − shift.
+    Log {
+        /// c.
+        constant: f32,
+    },
+}
+
+/// What becomes of a projection z.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// √2 cos π(z + phase).
+    Cosine,
+    /// √2 1[z > 0] zⁿ.
+    Ramp {
+        /// n.
+        power: u32,
+    },
+    /// exp(−z).
+    Decay,
+}
+
+/// A block of dense random features: feature i is the activation of ⟨frequency_i, x⟩.
 ///
 /// Standardisation is folded into the frequencies and phases; only the shift is subtracted from the data, so
 /// that large means do not cost precision.
@@ -11,7 +37,11 @@ use super::products::{Group, Sink};
 pub struct DenseBlock {
     /// Subtracted from each column.
     pub shift: Vec<f32>,
-    /// Frequencies in half turns, one row of d numbers each.
+    /// What is done to each column first.
+    pub input: Input,
+    /// What becomes of each projection.
+    pub activation: Activation,
+    /// Frequencies, one row of d numbers each; in half turns for cosines.
     pub frequencies: Vec<f32>,
     /// Phases in half turns, one per feature: the second half of the features repeats the frequencies
     /// of the first when there are twice as many phases as frequencies.
@@ -42,7 +72,7 @@ impl<S: Sink> Kernel for Stream<'_, S> {
         let mut centred = Vec::with_capacity(stride * d);
         for start in (0..rows).step_by(stride) {
             let count = (rows - start).min(stride);
-            centre(&self.x[start * d..(start + count) * d], &block.shift, &mut centred);
+            prepare(&self.x[start * d..(start + count) * d], block, &mut centred);
             // Whole lane groups: the product takes another route for a few rows, and a row must not depend on how
             // many others it comes with.
             centred.resize(count.next_multiple_of(LANES) * d, 0.0);
@@ -81,20 +111,53 @@ unsafe fn emit<L: Lanes, S: Sink>(
         unsafe {
             for i in 0..count {
                 let t = L::load(z.as_ptr().add((panel + i) * stride));
-                let t = t.add(L::splat(block.phase[first + panel + i]));
-                half_turn_cosine(t).store(phi.as_mut_ptr().add(i * LANES));
+                let out = phi.as_mut_ptr().add(i * LANES);
+                match block.activation {
+                    Activation::Cosine => {
+                        half_turn_cosine(t.add(L::splat(block.phase[first + panel + i]))).store(out);
+                    }
+                    Activation::Ramp { power } => each_lane(t, out, |z| ramp(z, power)),
+                    Activation::Decay => each_lane(t, out, |z| (-z).exp()),
+                }
             }
             sink.take::<L>(row, Group { phi: phi.as_ptr(), stride: LANES, offset: first + panel, count });
         }
     }
 }
 
-/// x − shift, row by row.
+/// √2 1[z > 0] zⁿ.
 #[inline(always)]
-fn centre(x: &[f32], shift: &[f32], out: &mut Vec<f32>) {
+fn ramp(z: f32, power: u32) -> f32 {
+    if z > 0.0 {
+        std::f32::consts::SQRT_2 * z.powi(power as i32)
+    } else {
+        0.0
+    }
+}
+
+/// Applies `f` to every lane of `t`.
+#[inline(always)]
+unsafe fn each_lane<L: Lanes>(t: L, out: *mut f32, f: impl Fn(f32) -> f32) {
+    // SAFETY: `out` is valid for sixteen numbers.
+    unsafe {
+        t.store(out);
+        for lane in 0..LANES {
+            *out.add(lane) = f(*out.add(lane));
+        }
+    }
+}
+
+/// The rows as they are projected.
+#[inline(always)]
+fn prepare(x: &[f32], block: &DenseBlock, out: &mut Vec<f32>) {
     out.clear();
-    for row in x.chunks_exact(shift.len()) {
-        out.extend(row.iter().zip(shift).map(|(v, s)| v - s));
+    for row in x.chunks_exact(block.shift.len()) {
+        match block.input {
+            Input::Plain => out.extend(row.iter().zip(&block.shift).map(|(v, s)| v - s)),
+            Input::Log { constant } => {
+                out.extend(row.iter().zip(&block.shift).map(|(v, s)| (v + constant).ln() - s));
+            }
+        }
     }
 }
 

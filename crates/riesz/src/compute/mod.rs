@@ -10,6 +10,7 @@
 mod amx;
 mod buffer;
 mod dense;
+mod explicit;
 mod gram;
 mod hadamard;
 mod lanes;
@@ -18,7 +19,8 @@ mod products;
 mod structured;
 
 pub(crate) use buffer::Buffer;
-pub use dense::DenseBlock;
+pub use dense::{Activation, DenseBlock, Input};
+pub use explicit::ExplicitBlock;
 pub use gram::{Gram, GramSample};
 pub use path::Path;
 pub use structured::StructuredBlock;
@@ -36,6 +38,8 @@ pub enum FeatureBlock {
     Dense(DenseBlock),
     /// Structured orthogonal frequencies.
     Structured(StructuredBlock),
+    /// Anything else.
+    Explicit(ExplicitBlock),
 }
 
 /// Block sizes are multiples of this.
@@ -47,6 +51,7 @@ impl FeatureBlock {
         match self {
             Self::Dense(block) => block.phase.len(),
             Self::Structured(block) => block.phase.len(),
+            Self::Explicit(block) => block.features,
         }
     }
 
@@ -55,7 +60,13 @@ impl FeatureBlock {
         match self {
             Self::Dense(block) => block.shift.len(),
             Self::Structured(block) => block.shift.len(),
+            Self::Explicit(block) => block.columns,
         }
+    }
+
+    /// The features of some rows, one thread, row-major.
+    pub(crate) fn fill(&self, path: Path, x: &[f32], out: &mut [f32]) {
+        self.stream(path, x, Materialise::new(self.features(), out));
     }
 
     fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) {
@@ -65,6 +76,7 @@ impl FeatureBlock {
         match self {
             Self::Dense(block) => on_path(path, dense::Stream { block, x, sink }),
             Self::Structured(block) => on_path(path, structured::Stream { block, x, sink }),
+            Self::Explicit(block) => on_path(path, explicit::Stream { path, block, x, sink }),
         }
     }
 }
@@ -75,7 +87,7 @@ pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
     parts.into_par_iter().for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
-        block.stream(path, x, Materialise::new(m, out));
+        block.fill(path, x, out);
     });
 }
 

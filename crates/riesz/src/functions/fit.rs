@@ -506,7 +506,7 @@ impl<'a> Fit<'a> {
             return Err(differs("data"));
         }
         let choice: Choice = container.field("choice")?;
-        let map = self.map(&Setting::from_choice(choice, &self.moments))?;
+        let map = self.map(&Setting::from_choice(choice, &self.moments, &self.options.kernel))?;
         let mut f = FeatureExpansion::new(map, self.offset.clone());
         if container.field::<crate::compute::Path>("path")? != f.path() {
             return Err(differs("instruction path (another machine wrote it); its results"));

@@ -20,8 +20,16 @@ impl Moments {
     }
 
     /// Columns as they are, around their mean: only differences enter a shift-invariant kernel.
-    pub(crate) fn centred(&self) -> Scaling {
+    fn centred(&self) -> Scaling {
         Scaling { shift: self.mean.iter().map(|&m| m as f32).collect(), scale: vec![1.0; self.mean.len()] }
+    }
+
+    /// Columns as the kernel takes them unscaled: around their mean where only differences matter, else untouched.
+    pub(crate) fn unscaled(&self, kernel: &KernelSpec) -> Scaling {
+        match kernel.is_shift_invariant() {
+            true => self.centred(),
+            false => Scaling::identity(self.mean.len()),
+        }
     }
 
     /// Unit variance; constant columns (to rounding) are switched off.
@@ -74,7 +82,7 @@ pub(crate) fn median_distance(
     rows: Rows<'_>,
     weights: &[f32],
     scaling: &Scaling,
-    kernel: KernelSpec,
+    kernel: &KernelSpec,
     seed: Seed,
 ) -> f64 {
     const MOST: usize = 1_000;
@@ -90,8 +98,8 @@ pub(crate) fn median_distance(
     });
     let w: Vec<f64> = order.iter().map(|&i| f64::from(weights[i as usize])).collect();
     let distance = |a: &[f32], b: &[f32]| match kernel {
-        KernelSpec::Gaussian => a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt(),
         KernelSpec::Laplacian => a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f32>(),
+        _ => a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt(),
     };
     let mut pairs: Vec<(f32, f64)> = (0..order.len())
         .into_par_iter()
@@ -158,7 +166,7 @@ mod tests {
 
     fn median(x: &[f32], weights: &[f32], kernel: KernelSpec) -> f64 {
         let scaling = Scaling { shift: vec![0.5, 0.0], scale: vec![1.0, 2.0] };
-        median_distance(Rows::single(x, 2).unwrap(), weights, &scaling, kernel, Seed(1))
+        median_distance(Rows::single(x, 2).unwrap(), weights, &scaling, &kernel, Seed(1))
     }
 
     #[test]

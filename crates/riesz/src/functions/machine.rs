@@ -92,6 +92,7 @@ impl KernelMachine {
     pub fn fit(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
         options.check()?;
         data.check(options.task)?;
+        options.kernel.check_domain(data.rows)?;
         control.start(options.max_time);
         if options.solver == SolverSpec::Stream {
             return Self::stream(options, data, control);
@@ -131,6 +132,7 @@ impl KernelMachine {
     pub fn begin(options: &Options, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
         options.check()?;
         first.check(options.task)?;
+        options.kernel.check_domain(first.rows)?;
         control.start(options.max_time);
         Self::stream(options, first, control)
     }
@@ -138,6 +140,7 @@ impl KernelMachine {
     /// Continues by doubly stochastic gradients, after a fit or a stream: one block of fresh features per batch.
     pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
         data.check(self.header.options.task)?;
+        self.header.options.kernel.check_domain(data.rows)?;
         control.start(self.header.options.max_time);
         self.learn(data, control)
     }
@@ -152,25 +155,23 @@ impl KernelMachine {
         let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         let moments = Moments::of(data.rows, &weights);
         let standard = match (options.scaling, options.bandwidth) {
+            _ if !options.kernel.has_bandwidth() => false,
             (super::ColumnScaling::Standard, _) => true,
             (super::ColumnScaling::Auto, Bandwidth::Value(_)) | (super::ColumnScaling::None, _) => false,
             (super::ColumnScaling::Auto, _) => true,
         };
-        let scaling = if standard { moments.standard() } else { moments.centred() };
+        let scaling = if standard { moments.standard() } else { moments.unscaled(&options.kernel) };
+        let kernel = &options.kernel;
         let bandwidth = match options.bandwidth {
+            _ if !kernel.has_bandwidth() => 1.0,
             Bandwidth::Value(value) => value,
             Bandwidth::Scale if standard => (data.rows.columns() as f64 / 2.0).sqrt(),
             Bandwidth::Scale => moments.scale_bandwidth(),
-            Bandwidth::Auto => {
-                0.5 * median_distance(data.rows, &weights, &scaling, options.kernel, options.seed)
-            }
-            Bandwidth::Median => median_distance(data.rows, &weights, &scaling, options.kernel, options.seed),
+            Bandwidth::Auto => 0.5 * median_distance(data.rows, &weights, &scaling, kernel, options.seed),
+            Bandwidth::Median => median_distance(data.rows, &weights, &scaling, kernel, options.seed),
         };
         let block_size = options.block_size.unwrap_or(512);
-        let mut map = FeatureMap::new(options.kernel, bandwidth, block_size, options.seed, scaling)?;
-        map.projection = options.projection.unwrap_or(map.projection);
-        map.form = options.form;
-        map.check()?;
+        let map = options.feature_map(bandwidth, block_size, scaling)?;
         let f = FeatureExpansion::new(map, vec![0.0; outputs(loss, options.task)]);
         let header = Header {
             options: options.clone(),
@@ -205,7 +206,7 @@ impl KernelMachine {
         let ones = vec![1.0; data.rows.len()];
         let weights = data.weights.unwrap_or(&ones);
         // θν = 1 with a delay that keeps the first steps at the scale of the loss (spec 2.3).
-        let curvature = f64::from(loss.curvature().unwrap_or(1.0));
+        let curvature = f64::from(loss.curvature().unwrap_or(1.0)) * self.f.map().mean_square(data.rows);
         let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
         let schedule =
             Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
@@ -249,6 +250,7 @@ impl KernelMachine {
     /// f at `rows`, n×C row-major: predictions in the units of the targets, or class scores.
     pub fn decision(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         rows.check_finite("X")?;
+        self.f.map().kernel.check_domain(rows)?;
         let mut out = vec![0.0; rows.len() * self.outputs()];
         self.f.evaluate(rows, &mut out)?;
         Ok(out)
@@ -287,7 +289,7 @@ impl KernelMachine {
         Summary {
             task: self.header.options.task,
             loss: self.header.loss,
-            kernel: map.kernel,
+            kernel: map.kernel.clone(),
             bandwidth: map.bandwidth,
             scaling: if self.header.standard { "standard" } else { "none" },
             projection: map.projection,
@@ -366,7 +368,7 @@ impl KernelMachine {
             scale: container.take_f32s("scale", &[columns])?,
         };
         let map = FeatureMap {
-            kernel: header.options.kernel,
+            kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
             form: header.form,

@@ -7,9 +7,11 @@ mod geometry;
 mod machine;
 mod options;
 mod race;
+mod random_features;
 mod training;
 
 pub use calibration::Calibration;
 pub use machine::{HistoryEntry, KernelMachine, Summary};
 pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
+pub use random_features::RandomFeatures;
 pub use training::Training;

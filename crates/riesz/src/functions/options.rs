@@ -180,7 +180,7 @@ impl Options {
         block_size: usize,
         scaling: Scaling,
     ) -> Result<FeatureMap> {
-        let mut map = FeatureMap::new(self.kernel, bandwidth, block_size, self.seed, scaling)?;
+        let mut map = FeatureMap::new(self.kernel.clone(), bandwidth, block_size, self.seed, scaling)?;
         map.projection = self.projection.unwrap_or(map.projection);
         map.form = self.form;
         map.check()?;
@@ -191,6 +191,13 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         if let Bandwidth::Value(value) = self.bandwidth {
             positive("bandwidth", value)?;
+        }
+        self.kernel.check()?;
+        if self.scaling == ColumnScaling::Standard && !self.kernel.has_bandwidth() {
+            return Err(Error::Conflict(format!(
+                "the {} kernel takes columns as they are; use scaling = none",
+                self.kernel
+            )));
         }
         self.ridge.map(|v| non_negative("ridge", v)).transpose()?;
         self.damping.map(|v| positive("damping", v)).transpose()?;

@@ -12,7 +12,7 @@ use super::options::{Bandwidth, ColumnScaling, Options};
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::Result;
-use crate::kernel::{FeatureMap, Scaling};
+use crate::kernel::{KernelSpec, Scaling};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, BlockDescentConfig, BlockState, Problem};
@@ -41,17 +41,17 @@ impl Setting {
         Choice { standard: self.standard, bandwidth: self.bandwidth, damping: self.damping }
     }
 
-    pub(crate) fn from_choice(choice: Choice, moments: &Moments) -> Self {
+    pub(crate) fn from_choice(choice: Choice, moments: &Moments, kernel: &KernelSpec) -> Self {
         let Choice { standard, bandwidth, damping } = choice;
-        Self { scaling: scaling(moments, standard), standard, bandwidth, damping }
+        Self { scaling: scaling(moments, standard, kernel), standard, bandwidth, damping }
     }
 }
 
-fn scaling(moments: &Moments, standard: bool) -> Scaling {
+fn scaling(moments: &Moments, standard: bool, kernel: &KernelSpec) -> Scaling {
     if standard {
         moments.standard()
     } else {
-        moments.centred()
+        moments.unscaled(kernel)
     }
 }
 
@@ -105,8 +105,11 @@ const MOST_NARROWINGS: i32 = 8;
 /// Share of the measured exponent that is trusted beyond the trial.
 const TRUST: f64 = 0.8;
 
-/// The scalings to be compared: an explicit bandwidth refers to the columns as they are.
+/// The scalings to be compared: an explicit bandwidth refers to the columns as they are, and so does a kernel without one.
 pub(crate) fn scalings(options: &Options) -> Vec<bool> {
+    if !options.kernel.has_bandwidth() {
+        return vec![false];
+    }
     match (options.scaling, options.bandwidth) {
         (ColumnScaling::None, _) => vec![false],
         (ColumnScaling::Standard, _) => vec![true],
@@ -124,11 +127,12 @@ pub(crate) fn decided(
     damping: f64,
 ) -> Option<Setting> {
     let standard = scalings(options)[0];
-    let scaling = scaling(moments, standard);
+    let scaling = scaling(moments, standard, &options.kernel);
     let bandwidth = match options.bandwidth {
+        _ if !options.kernel.has_bandwidth() => 1.0,
         Bandwidth::Auto => return None,
         Bandwidth::Value(value) => value,
-        Bandwidth::Median => median_distance(rows, weights, &scaling, options.kernel, options.seed),
+        Bandwidth::Median => median_distance(rows, weights, &scaling, &options.kernel, options.seed),
         Bandwidth::Scale if standard => (rows.columns() as f64 / 2.0).sqrt(),
         Bandwidth::Scale => moments.scale_bandwidth(),
     };
@@ -154,8 +158,8 @@ pub(crate) fn race(
         Stage { options, field: &small, config, block_size, blocks: FIRST_FEATURES / block_size, course };
     let mut best = None;
     for standard in scalings(options) {
-        let scaling = scaling(moments, standard);
-        let median = median_distance(small.rows, small.weights, &scaling, options.kernel, options.seed);
+        let scaling = scaling(moments, standard, &options.kernel);
+        let median = median_distance(small.rows, small.weights, &scaling, &options.kernel, options.seed);
         for factor in COARSE {
             let bandwidth = factor * median;
             let setting = Setting { scaling: scaling.clone(), standard, bandwidth, damping };
@@ -332,20 +336,20 @@ pub(crate) fn by_evidence(
     let features = (2 * rows.len()).next_multiple_of(64).clamp(64, 512);
     let mut best: Option<(Setting, f64)> = None;
     for standard in scalings(options) {
-        let scaling = scaling(moments, standard);
+        let scaling = scaling(moments, standard, &options.kernel);
         let bandwidths: Vec<f64> = match decided(options, moments, rows, weights, 1.0) {
             Some(setting) => vec![setting.bandwidth],
             None => {
-                let median = median_distance(rows, weights, &scaling, options.kernel, options.seed);
+                let median = median_distance(rows, weights, &scaling, &options.kernel, options.seed);
                 [2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18].iter().map(|f| f * median).collect()
             }
         };
         for bandwidth in bandwidths {
             control.check(0)?;
-            let map = FeatureMap::new(options.kernel, bandwidth, features, options.seed, scaling.clone())?;
+            let map = options.feature_map(bandwidth, features, scaling.clone())?;
             let (noise, evidence) = log_evidence(&map, rows, y, weights)?;
-            let damping =
-                noise * (blocks * block_size) as f64 / weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+            let total = weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+            let damping = noise * (blocks * block_size) as f64 / (total * map.mean_square(rows));
             let setting =
                 Setting { scaling: scaling.clone(), standard, bandwidth, damping: damping.clamp(1e-4, 1e3) };
             if best.as_ref().is_none_or(|(_, b)| evidence > *b) {

@@ -1,7 +1,8 @@
 //! From a kernel to blocks of random features, addressed by (seed, block).
 
-use super::KernelSpec;
-use crate::compute::{DenseBlock, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
+use super::{KernelSpec, Spectral};
+use crate::compute::{Activation, DenseBlock, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
+use crate::data::Rows;
 use crate::error::{positive, Error, Result};
 use crate::random::{chi, uniform_open, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
@@ -78,8 +79,7 @@ impl FeatureMap {
         seed: Seed,
         scaling: Scaling,
     ) -> Result<Self> {
-        let structured = kernel.kernel().is_isotropic() && padded(scaling.shift.len()) >= STRUCTURED_FROM;
-        let projection = if structured { Projection::Structured } else { Projection::Dense };
+        let projection = default_projection(&kernel, scaling.shift.len());
         let map = Self { kernel, bandwidth, projection, form: FeatureForm::Phase, block_size, seed, scaling };
         map.check()?;
         Ok(map)
@@ -99,7 +99,18 @@ impl FeatureMap {
                 range: "positive multiples of 64 up to 2^20",
             });
         }
-        if self.projection == Projection::Structured && !self.kernel.kernel().is_isotropic() {
+        self.kernel.check()?;
+        if let KernelSpec::Sum(terms) = &self.kernel {
+            if terms.len() * 2 * FEATURE_MULTIPLE > self.block_size {
+                return Err(Error::Conflict(format!(
+                    "a sum of {} kernels needs a block_size of {} at least",
+                    terms.len(),
+                    terms.len() * 2 * FEATURE_MULTIPLE
+                )));
+            }
+        }
+        let isotropic = self.kernel.spectral().is_some_and(|kernel| kernel.is_isotropic());
+        if self.projection == Projection::Structured && !isotropic {
             return Err(Error::Conflict(
                 "structured features need an isotropic kernel; use projection = dense".into(),
             ));
@@ -130,32 +141,71 @@ impl FeatureMap {
         }
     }
 
+    /// (x − shift)·scale/σ, for kernels of inner products.
+    pub(super) fn scaled(&self, x: &[f32]) -> Vec<f32> {
+        let Scaling { shift, scale } = &self.scaling;
+        let unit = 1.0 / self.bandwidth as f32;
+        x.iter().zip(shift.iter().zip(scale)).map(|(x, (shift, scale))| (x - shift) * scale * unit).collect()
+    }
+
+    /// The mean of k(x, x), which is the mean square of the features, over at most 256 rows spread evenly.
+    pub fn mean_square(&self, rows: Rows<'_>) -> f64 {
+        const MOST: usize = 256;
+        let n = rows.len();
+        if self.kernel.is_normalised() || n == 0 {
+            return 1.0;
+        }
+        let indices: Vec<u32> = (0..n.min(MOST)).map(|i| (i * n / n.min(MOST)) as u32).collect();
+        let Scaling { shift, scale } = &self.scaling;
+        let values = rows.gather(&indices);
+        let total: f64 = values
+            .chunks_exact(self.columns())
+            .map(|row| {
+                let row: Vec<f32> = (0..row.len()).map(|j| (row[j] - shift[j]) * scale[j]).collect();
+                self.kernel.evaluate(&row, &row, self.bandwidth)
+            })
+            .sum();
+        (total / indices.len() as f64).max(f64::MIN_POSITIVE)
+    }
+
     /// Draws block `index`.
     pub fn draw(&self, index: BlockIndex) -> FeatureBlock {
-        match self.projection {
-            Projection::Dense => FeatureBlock::Dense(self.draw_dense(index)),
-            Projection::Structured => FeatureBlock::Structured(self.draw_structured(index)),
+        match (self.kernel.spectral(), self.projection) {
+            (Some(kernel), Projection::Dense) => FeatureBlock::Dense(self.draw_dense(&*kernel, index)),
+            (Some(kernel), Projection::Structured) => {
+                FeatureBlock::Structured(self.draw_structured(&*kernel, index))
+            }
+            (None, _) => match self.kernel.draw(self, index) {
+                Some(block) => block,
+                None => unreachable!("a kernel that is not spectral draws its own features"),
+            },
         }
     }
 
-    fn draw_dense(&self, block: BlockIndex) -> DenseBlock {
+    fn draw_dense(&self, kernel: &dyn Spectral, block: BlockIndex) -> DenseBlock {
         let (d, frequencies) = (self.columns(), self.frequencies());
         let mut values = vec![0.0_f32; frequencies * d];
         values.par_chunks_mut(d).enumerate().for_each_init(
             || vec![0.0; d],
             |omega, (j, out)| {
                 let address = Address::new(self.seed, Stream::Frequency, block, j as u32);
-                self.kernel.kernel().frequency(address, omega);
+                kernel.frequency(address, omega);
                 for ((out, omega), scale) in out.iter_mut().zip(&*omega).zip(&self.scaling.scale) {
                     *out = (omega * f64::from(*scale) / (PI * self.bandwidth)) as f32;
                 }
             },
         );
-        DenseBlock { shift: self.scaling.shift.clone(), frequencies: values, phase: self.draw_phase(block) }
+        DenseBlock {
+            shift: self.scaling.shift.clone(),
+            input: self.kernel.input(),
+            activation: Activation::Cosine,
+            frequencies: values,
+            phase: self.draw_phase(block),
+        }
     }
 
     /// ω-block = (norm/σ) H D₁ H D₂ H D₃ / D^{3/2} with H unnormalised; the norms are √D, or χ_D-distributed.
-    fn draw_structured(&self, block: BlockIndex) -> StructuredBlock {
+    fn draw_structured(&self, kernel: &dyn Spectral, block: BlockIndex) -> StructuredBlock {
         let (frequencies, size) = (self.frequencies(), padded(self.columns()));
         let copies = frequencies.div_ceil(size);
         let sign_words = |i: usize| Address::new(self.seed, Stream::Sign, block, i as u32).words(0);
@@ -169,10 +219,14 @@ impl FeatureMap {
             FIXED_NORMS_FROM.. => (size as f64).sqrt(),
             _ => chi(Address::new(self.seed, Stream::Norm, block, j as u32), size),
         };
+        let mixing = |j: usize| {
+            let address = Address::new(self.seed, Stream::Mixing, block, j as u32);
+            kernel.mixing(&mut address.sequence())
+        };
         // Fixed norms are too cheap to wake another thread for.
         let fewest = if size >= FIXED_NORMS_FROM { frequencies } else { 1 };
         let norms = (0..frequencies).into_par_iter().with_min_len(fewest);
-        let gain = norms.map(|j| (unit * norm(j)) as f32).collect();
+        let gain = norms.map(|j| (unit * norm(j) * mixing(j)) as f32).collect();
         let Scaling { shift, scale } = self.scaling.clone();
         StructuredBlock { shift, scale, padded: size, signs, gain, phase: self.draw_phase(block) }
     }
@@ -192,6 +246,15 @@ impl FeatureMap {
     }
 }
 
+/// Structured where it wins.
+pub(super) fn default_projection(kernel: &KernelSpec, columns: usize) -> Projection {
+    let isotropic = kernel.spectral().is_some_and(|kernel| kernel.is_isotropic());
+    match isotropic && padded(columns) >= STRUCTURED_FROM {
+        true => Projection::Structured,
+        false => Projection::Dense,
+    }
+}
+
 /// The dimension padded to a power of two, at least 16 (one lane group of features).
 fn padded(columns: usize) -> usize {
     columns.next_power_of_two().max(16)
@@ -205,8 +268,12 @@ mod tests {
 
     /// Law: the mean of φ(x)φ(x') over independent blocks is k(x, x') within Monte-Carlo error.
     fn assert_unbiased(map: FeatureMap, bias: f64) {
+        assert_unbiased_at(map, bias, |i| ((i * 29) % 17) as f32 / 17.0 - 0.4);
+    }
+
+    fn assert_unbiased_at(map: FeatureMap, bias: f64, value: impl Fn(usize) -> f32) {
         let d = map.columns();
-        let x: Vec<f32> = (0..4 * d).map(|i| ((i * 29) % 17) as f32 / 17.0 - 0.4).collect();
+        let x: Vec<f32> = (0..4 * d).map(value).collect();
         let rows = Rows::single(&x, d).unwrap();
         let blocks = 48;
         for (a, b) in [(0, 0), (0, 1), (1, 2), (0, 3)] {
@@ -245,17 +312,79 @@ mod tests {
 
     #[test]
     fn feature_means_are_the_kernel() {
-        for kernel in [KernelSpec::Gaussian, KernelSpec::Laplacian] {
+        for name in
+            ["gaussian", "laplacian", "cauchy", "matern(0.5)", "matern(1.2)", "rational_quadratic(0.8)"]
+        {
+            let kernel: KernelSpec = name.parse().unwrap();
             for form in [FeatureForm::Phase, FeatureForm::Paired] {
                 for d in [1, 3, 9, 40] {
-                    let bandwidth =
-                        0.9 * if kernel == KernelSpec::Gaussian { (d as f64).sqrt() } else { d as f64 };
-                    let mut map = FeatureMap::new(kernel, bandwidth, 512, Seed(3), scaling(d)).unwrap();
+                    let by_column = matches!(kernel, KernelSpec::Laplacian | KernelSpec::Cauchy);
+                    let bandwidth = 0.9 * if by_column { d as f64 } else { (d as f64).sqrt() };
+                    let mut map =
+                        FeatureMap::new(kernel.clone(), bandwidth, 512, Seed(3), scaling(d)).unwrap();
                     map.projection = Projection::Dense;
                     map.form = form;
                     assert_unbiased(map, 0.0);
                 }
             }
+        }
+    }
+
+    /// The kernels that are no function of x − x': inner products, histograms, sums x + x', combinations.
+    #[test]
+    fn feature_means_are_the_other_kernels() {
+        for name in [
+            "dot_product(1, 0.5, 0, 0.3)",
+            "polynomial(3, 0.5)",
+            "polynomial(1, 0)",
+            "arc_cosine(0)",
+            "arc_cosine(1)",
+            "arc_cosine(2)",
+            "hellinger",
+            "chi_squared",
+            "intersection",
+            "jensen_shannon",
+            "skewed_chi_squared(0.3)",
+            "skewed_intersection(0.3)",
+            "exponential_semigroup(0.4)",
+            "reciprocal_semigroup(2)",
+            "gaussian + 0.5 * polynomial(2, 1) + 0.1 * hellinger",
+            "gaussian * laplacian",
+            "chi_squared * intersection",
+            "(gaussian + arc_cosine(1)) * (laplacian + 0.5 * polynomial(1, 1))",
+            "2 * matern(1.5) * arc_cosine(1)",
+        ] {
+            for d in [1, 5, 40] {
+                let kernel: KernelSpec = name.parse().unwrap();
+                let bandwidth = if kernel.has_bandwidth() { 1.5 * (d as f64).sqrt() } else { 1.0 };
+                let map = FeatureMap::new(kernel, bandwidth, 512, Seed(8), Scaling::identity(d)).unwrap();
+                assert_unbiased_at(map, 0.0, |i| ((i * 29) % 17) as f32 / 17.0);
+            }
+        }
+    }
+
+    /// Structured features of the other isotropic kernels: the mixing variable multiplies the norms.
+    #[test]
+    fn structured_mixtures_are_their_kernels_up_to_a_known_bias() {
+        for name in ["matern(1.5)", "rational_quadratic(2)"] {
+            let map = FeatureMap::new(name.parse().unwrap(), 9.0, 512, Seed(9), scaling(100)).unwrap();
+            assert_eq!(map.projection, Projection::Structured);
+            assert_unbiased(map, 0.004);
+        }
+    }
+
+    #[test]
+    fn values_outside_the_domain_are_named() {
+        let x = [0.5, 1.0, 0.25, -0.5];
+        let rows = Rows::single(&x, 2).unwrap();
+        for name in
+            ["chi_squared", "exponential_semigroup(1)", "gaussian * hellinger", "skewed_chi_squared(0.5)"]
+        {
+            let error = name.parse::<KernelSpec>().unwrap().check_domain(rows).unwrap_err().to_string();
+            assert!(error.contains("column 1 has -0.5 at row 1"), "{name}: {error}");
+        }
+        for name in ["gaussian", "polynomial(2, 1)", "skewed_intersection(0.6)"] {
+            name.parse::<KernelSpec>().unwrap().check_domain(rows).unwrap();
         }
     }
 
@@ -278,7 +407,7 @@ mod tests {
         let map = FeatureMap::new(KernelSpec::Gaussian, 1.0, 64, Seed(1), Scaling::identity(3)).unwrap();
         let phase = |b| match map.draw(BlockIndex(b)) {
             FeatureBlock::Dense(block) => (block.frequencies, block.phase),
-            FeatureBlock::Structured(_) => unreachable!(),
+            _ => unreachable!(),
         };
         assert_eq!(phase(7), phase(7));
         assert_ne!(phase(7), phase(8));

@@ -1,12 +1,12 @@
 //! The Gaussian kernel.
 
-use super::{fill_pairs, Kernel};
+use super::{fill_pairs, Spectral};
 use crate::random::{normal_pair, Address};
 
 /// k(x, x') = exp(−‖x − x'‖²/2σ²); ω ~ N(0, σ⁻² I) (spec 2.1, row 1).
 pub struct Gaussian;
 
-impl Kernel for Gaussian {
+impl Spectral for Gaussian {
     fn evaluate(&self, difference: &[f64]) -> f64 {
         (-0.5 * difference.iter().map(|v| v * v).sum::<f64>()).exp()
     }

@@ -5,20 +5,39 @@
 //!
 //! Normalisation: a block of m scalar features stands for k ≈ (1/m) Σ φ_i(x) φ_i(x').
 
+mod arc_cosine;
+mod cauchy;
+mod combination;
+mod dot_product;
+mod expression;
 mod feature_map;
 mod gaussian;
+mod homogeneous;
 mod laplacian;
+mod matern;
+mod polynomial;
+mod rational_quadratic;
+mod semigroup;
+mod skewed;
 
+pub use cauchy::Cauchy;
 pub use feature_map::{FeatureForm, FeatureMap, Projection, Scaling};
 pub use gaussian::Gaussian;
 pub use laplacian::Laplacian;
+pub use matern::Matern;
+pub use rational_quadratic::RationalQuadratic;
+pub use skewed::{SkewedChiSquared, SkewedIntersection};
 
-use crate::error::{Error, Result};
-use crate::random::Address;
+use crate::compute::{FeatureBlock, Input};
+use crate::data::Rows;
+use crate::error::{non_negative, positive, Error, Result};
+use crate::random::{normal_pair, Address, BlockIndex, Stream};
+use homogeneous::Homogeneous;
+use semigroup::Semigroup;
 use serde::{Deserialize, Serialize};
 
-/// A shift-invariant kernel of unit bandwidth.
-pub trait Kernel {
+/// A shift-invariant kernel of unit bandwidth: features √2 cos(ωᵀx + b) with b uniform on a turn.
+pub trait Spectral: Send + Sync {
     /// k(x, x') for the difference x − x', in units of the bandwidth.
     fn evaluate(&self, difference: &[f64]) -> f64;
 
@@ -26,47 +45,255 @@ pub trait Kernel {
     fn frequency(&self, address: Address, out: &mut [f64]);
 
     /// Whether p(ω) depends on ‖ω‖ alone, so that structured orthogonal directions may replace independent ones.
-    fn is_isotropic(&self) -> bool;
+    fn is_isotropic(&self) -> bool {
+        false
+    }
+
+    /// An isotropic ω is a normal vector times this random number.
+    fn mixing(&self, _words: &mut dyn Iterator<Item = u32>) -> f64 {
+        1.0
+    }
 }
 
-/// The kernel families, by the names users type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The kernels, by the names users type: `matern(1.5)`, `gaussian + 0.5 * polynomial(2, 1)`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSpec {
     /// exp(−‖x − x'‖²/2σ²).
     Gaussian,
     /// exp(−‖x − x'‖₁/σ).
     Laplacian,
+    /// Π 1/(1 + (x_i − x'_i)²/σ²).
+    Cauchy,
+    /// [`Matern`] of smoothness ν.
+    Matern(f64),
+    /// (1 + ‖x − x'‖²/(2ασ²))^{−α}.
+    RationalQuadratic(f64),
+    /// Σ a_n ⟨x, x'⟩ⁿ/σ²ⁿ, the coefficients a_0, a_1, …
+    DotProduct(Vec<f64>),
+    /// (⟨x, x'⟩/σ² + c)ᵖ: degree p and constant c.
+    Polynomial(u32, f64),
+    /// Arc-cosine kernel of order 0, 1 or 2.
+    ArcCosine(u32),
+    /// Σ √(x_i x'_i), x ≥ 0.
+    Hellinger,
+    /// Σ 2x_i x'_i/(x_i + x'_i), x ≥ 0.
+    ChiSquared,
+    /// Σ min(x_i, x'_i), x ≥ 0.
+    Intersection,
+    /// Σ ½x_i log₂((x_i + x'_i)/x_i) + ½x'_i log₂((x_i + x'_i)/x'_i), x ≥ 0.
+    JensenShannon,
+    /// [`SkewedChiSquared`] with the constant c.
+    SkewedChiSquared(f64),
+    /// [`SkewedIntersection`] with the constant c.
+    SkewedIntersection(f64),
+    /// exp(−β Σ √(x_i + x'_i)), x ≥ 0.
+    ExponentialSemigroup(f64),
+    /// Π λ/(x_i + x'_i + λ), x ≥ 0.
+    ReciprocalSemigroup(f64),
+    /// Σ c_i k_i.
+    Sum(Vec<(f64, KernelSpec)>),
+    /// Π k_i.
+    Product(Vec<KernelSpec>),
 }
 
 impl KernelSpec {
-    /// The kernel itself.
-    pub fn kernel(self) -> &'static dyn Kernel {
-        match self {
-            Self::Gaussian => &Gaussian,
-            Self::Laplacian => &Laplacian,
+    /// The kernel as a shift-invariant one, in x or in log(x + c); `None` for the others.
+    pub fn spectral(&self) -> Option<Box<dyn Spectral>> {
+        Some(match *self {
+            Self::Gaussian => Box::new(Gaussian),
+            Self::Laplacian => Box::new(Laplacian),
+            Self::Cauchy => Box::new(Cauchy),
+            Self::Matern(smoothness) => Box::new(Matern { smoothness }),
+            Self::RationalQuadratic(alpha) => Box::new(RationalQuadratic { alpha }),
+            Self::SkewedChiSquared(_) => Box::new(SkewedChiSquared),
+            Self::SkewedIntersection(_) => Box::new(SkewedIntersection),
+            _ => return None,
+        })
+    }
+
+    /// What is done to the columns before ωᵀx.
+    pub(crate) fn input(&self) -> Input {
+        match *self {
+            Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => Input::Log { constant: c as f32 },
+            _ => Input::Plain,
         }
     }
 
-    /// k(x, x') with bandwidth σ.
-    pub fn evaluate(self, x: &[f32], other: &[f32], bandwidth: f64) -> f64 {
-        let difference: Vec<f64> =
-            x.iter().zip(other).map(|(a, b)| (f64::from(*a) - f64::from(*b)) / bandwidth).collect();
-        self.kernel().evaluate(&difference)
+    /// Kernels that make up this one: itself, or the parts of a combination.
+    fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Sum(terms) => terms.iter().flat_map(|(_, kernel)| kernel.parts()).collect(),
+            Self::Product(factors) => factors.iter().flat_map(Self::parts).collect(),
+            _ => vec![self],
+        }
     }
-}
 
-impl std::str::FromStr for KernelSpec {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "gaussian" | "rbf" => Ok(Self::Gaussian),
-            "laplacian" => Ok(Self::Laplacian),
-            _ => Err(Error::Unknown {
-                name: "kernel",
-                value: name.into(),
-                expected: "gaussian (rbf), laplacian",
+    /// Whether k(x + a, x' + a) = k(x, x'): then columns may be centred.
+    pub fn is_shift_invariant(&self) -> bool {
+        let invariant = |kernel: &&Self| kernel.spectral().is_some() && kernel.input() == Input::Plain;
+        self.parts().iter().all(invariant)
+    }
+
+    /// The least value a column may have, and whether it may have it; `None` for kernels on all of ℝᵈ.
+    fn least(&self) -> Option<(f64, bool)> {
+        match *self {
+            Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => Some((-c, false)),
+            Self::Hellinger | Self::ChiSquared | Self::Intersection | Self::JensenShannon => {
+                Some((0.0, true))
+            }
+            Self::ExponentialSemigroup(_) | Self::ReciprocalSemigroup(_) => Some((0.0, true)),
+            _ => None,
+        }
+    }
+
+    /// Whether the kernel has a bandwidth σ and takes columns of any scale; kernels on a part of ℝᵈ take columns as
+    /// they are.
+    pub fn has_bandwidth(&self) -> bool {
+        self.parts().iter().all(|kernel| kernel.least().is_none())
+    }
+
+    /// Whether k(x, x) = 1 for every x.
+    pub fn is_normalised(&self) -> bool {
+        match self {
+            Self::Sum(terms) => {
+                (terms.iter().map(|(c, _)| c).sum::<f64>() - 1.0).abs() < 1e-12
+                    && terms.iter().all(|(_, kernel)| kernel.is_normalised())
+            }
+            Self::Product(factors) => factors.iter().all(Self::is_normalised),
+            _ => self.spectral().is_some(),
+        }
+    }
+
+    /// Checks the parameters.
+    pub fn check(&self) -> Result<()> {
+        let count = |name, found: usize| match found {
+            0 => Err(Error::OutOfRange { name, value: 0.0, range: "[1, inf)" }),
+            _ => Ok(()),
+        };
+        match self {
+            Self::Matern(nu) => positive("smoothness of matern", *nu).map(drop),
+            Self::RationalQuadratic(alpha) => positive("alpha of rational_quadratic", *alpha).map(drop),
+            Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => {
+                positive("constant of a skewed kernel", *c).map(drop)
+            }
+            Self::ExponentialSemigroup(v) | Self::ReciprocalSemigroup(v) => {
+                positive("parameter of a semigroup kernel", *v).map(drop)
+            }
+            Self::Polynomial(degree, constant) => {
+                if !(1..=16).contains(degree) {
+                    let value = f64::from(*degree);
+                    return Err(Error::OutOfRange {
+                        name: "degree of polynomial", value, range: "1, …, 16"
+                    });
+                }
+                non_negative("constant of polynomial", *constant).map(drop)
+            }
+            Self::ArcCosine(order) if *order > 2 => Err(Error::OutOfRange {
+                name: "order of arc_cosine",
+                value: f64::from(*order),
+                range: "0, 1, 2",
             }),
+            Self::DotProduct(coefficients) => {
+                coefficients
+                    .iter()
+                    .try_for_each(|&a| non_negative("coefficient of dot_product", a).map(drop))?;
+                count("number of positive coefficients", coefficients.iter().filter(|&&a| a > 0.0).count())
+            }
+            Self::Sum(terms) => {
+                terms.iter().try_for_each(|(c, kernel)| {
+                    positive("coefficient of a sum of kernels", *c)?;
+                    kernel.check()
+                })?;
+                count("number of kernels in a sum", terms.len())
+            }
+            Self::Product(factors) => {
+                factors.iter().try_for_each(Self::check)?;
+                count("number of kernels in a product", factors.len())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses values outside the domain of the kernel, by row and column.
+    pub fn check_domain(&self, rows: Rows<'_>) -> Result<()> {
+        for kernel in self.parts() {
+            let Some((least, included)) = kernel.least() else { continue };
+            let outside = |v: f64| if included { v < least } else { v <= least };
+            for row in 0..rows.len() {
+                let offence = (0..rows.columns()).find(|&column| outside(rows.value(row, column)));
+                if let Some(column) = offence {
+                    return Err(Error::Domain {
+                        kernel: kernel.to_string(),
+                        value: rows.value(row, column),
+                        row,
+                        column,
+                        least,
+                        included,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// k(x, x') with bandwidth σ.
+    pub fn evaluate(&self, x: &[f32], other: &[f32], bandwidth: f64) -> f64 {
+        let wide = |x: &[f32], unit: f64| x.iter().map(|&v| f64::from(v) / unit).collect::<Vec<_>>();
+        if let Some(kernel) = self.spectral() {
+            let input = |v: &f32| match *self {
+                Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => (f64::from(*v) + c).ln(),
+                _ => f64::from(*v) / bandwidth,
+            };
+            let difference: Vec<f64> = x.iter().zip(other).map(|(a, b)| input(a) - input(b)).collect();
+            return kernel.evaluate(&difference);
+        }
+        let scaled = [wide(x, bandwidth), wide(other, bandwidth)];
+        let plain = [wide(x, 1.0), wide(other, 1.0)];
+        match self {
+            Self::DotProduct(coefficients) => dot_product::evaluate(coefficients, &scaled[0], &scaled[1]),
+            Self::Polynomial(degree, c) => polynomial::evaluate(*degree, *c, &scaled[0], &scaled[1]),
+            Self::ArcCosine(order) => arc_cosine::evaluate(*order, &scaled[0], &scaled[1]),
+            Self::Sum(terms) => terms.iter().map(|(c, k)| c * k.evaluate(x, other, bandwidth)).sum(),
+            Self::Product(factors) => factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product(),
+            _ => match (self.homogeneous(), self.semigroup()) {
+                (Some(kernel), _) => kernel.evaluate(&plain[0], &plain[1]),
+                (_, Some(kernel)) => kernel.evaluate(&plain[0], &plain[1]),
+                _ => f64::NAN,
+            },
+        }
+    }
+
+    fn homogeneous(&self) -> Option<Homogeneous> {
+        match self {
+            Self::Hellinger => Some(Homogeneous::Hellinger),
+            Self::ChiSquared => Some(Homogeneous::ChiSquared),
+            Self::Intersection => Some(Homogeneous::Intersection),
+            Self::JensenShannon => Some(Homogeneous::JensenShannon),
+            _ => None,
+        }
+    }
+
+    fn semigroup(&self) -> Option<Semigroup> {
+        match *self {
+            Self::ExponentialSemigroup(beta) => Some(Semigroup::Exponential { beta }),
+            Self::ReciprocalSemigroup(lambda) => Some(Semigroup::Reciprocal { lambda }),
+            _ => None,
+        }
+    }
+
+    /// A block of features of a kernel that is not spectral.
+    fn draw(&self, map: &FeatureMap, index: BlockIndex) -> Option<FeatureBlock> {
+        match self {
+            Self::DotProduct(coefficients) => Some(dot_product::draw(map, coefficients, index)),
+            Self::Polynomial(degree, constant) => Some(polynomial::draw(map, *degree, *constant, index)),
+            Self::ArcCosine(order) => Some(arc_cosine::draw(map, *order, index)),
+            Self::Sum(terms) => Some(combination::draw_sum(map, terms, index)),
+            Self::Product(factors) => Some(combination::draw_product(map, factors, index)),
+            _ => {
+                let histogram = self.homogeneous().map(|kernel| kernel.draw(map, index));
+                histogram.or_else(|| self.semigroup().map(|kernel| kernel.draw(map, index)))
+            }
         }
     }
 }
@@ -78,4 +305,11 @@ fn fill_pairs(address: Address, out: &mut [f64], pair: impl Fn(u32, u32) -> [f64
         let draws = [pair(a, b), pair(c, d)];
         four.iter_mut().zip(draws.as_flattened()).for_each(|(o, v)| *o = *v);
     }
+}
+
+/// A normal vector times the mixing variable of the kernel.
+fn scaled_normals(kernel: &dyn Spectral, address: Address, out: &mut [f64]) {
+    fill_pairs(address, out, normal_pair);
+    let size = kernel.mixing(&mut address.on(Stream::Mixing).sequence());
+    out.iter_mut().for_each(|v| *v *= size);
 }

@@ -44,6 +44,28 @@ pub fn chi(address: Address, degrees: usize) -> f64 {
     sum.sqrt()
 }
 
+/// A Gamma(shape, 1) variable by the method of Marsaglia and Tsang; a shape below one is raised by one and corrected by
+/// U^{1/shape}.
+pub fn gamma(words: &mut impl Iterator<Item = u32>, shape: f64) -> f64 {
+    let mut word = || words.next().unwrap_or_default();
+    let boost = if shape < 1.0 { uniform_open(word()).powf(1.0 / shape) } else { 1.0 };
+    let d = if shape < 1.0 { shape + 1.0 } else { shape } - 1.0 / 3.0;
+    let c = 1.0 / (9.0 * d).sqrt();
+    loop {
+        let [z, _] = normal_pair(word(), word());
+        let v = (1.0 + c * z).powi(3);
+        if v > 0.0 && uniform_open(word()).ln() < 0.5 * z * z + d - d * v + d * v.ln() {
+            return boost * d * v;
+        }
+    }
+}
+
+/// A variable of density sech(πω) from one word: (1/π) log tan(πu/2).
+#[inline]
+pub fn sech(word: u32) -> f64 {
+    (std::f64::consts::FRAC_PI_2 * uniform_open(word)).tan().ln() / std::f64::consts::PI
+}
+
 /// A random permutation of `0..n`, evaluated where it is needed: the ranks of `n` random words.
 #[derive(Clone, Debug)]
 pub struct Permutation(Vec<u32>);
@@ -118,6 +140,32 @@ mod tests {
             let k = degrees as f64;
             assert!((mean - k).abs() < 4.5 * (2.0 * k / 4_000.0).sqrt(), "χ²_{degrees}: {mean}");
         }
+    }
+
+    /// Mean and variance of Gamma(a, 1) are a, and the fourth central moment is 3a² + 6a.
+    #[test]
+    fn gamma_has_its_moments() {
+        for shape in [0.3, 1.0, 2.5, 40.0] {
+            let draw =
+                |i| gamma(&mut Address::new(Seed(3), Stream::Mixing, BlockIndex(0), i).sequence(), shape);
+            let sample: Vec<f64> = (0..N).map(draw).collect();
+            let n = f64::from(N);
+            let mean = sample.iter().sum::<f64>() / n;
+            assert!((mean - shape).abs() < 4.5 * (shape / n).sqrt(), "shape {shape}: mean {mean}");
+            let variance = sample.iter().map(|g| (g - shape).powi(2)).sum::<f64>() / n;
+            let spread = ((2.0 * shape * shape + 6.0 * shape) / n).sqrt();
+            assert!((variance - shape).abs() < 4.5 * spread, "shape {shape}: variance {variance}");
+        }
+    }
+
+    /// The distribution function of sech(πω) is (2/π) arctan e^{πω}.
+    #[test]
+    fn sech_follows_its_distribution_function() {
+        let sample = (0..N).map(|i| sech(words(i)[3])).collect();
+        assert!(
+            kolmogorov(sample, |x| 2.0 / std::f64::consts::PI * (std::f64::consts::PI * x).exp().atan())
+                < 2.7
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod distribution;
 mod philox;
 
-pub use distribution::{cauchy_pair, chi, normal_pair, uniform, uniform_open, Permutation};
+pub use distribution::{cauchy_pair, chi, gamma, normal_pair, sech, uniform, uniform_open, Permutation};
 pub use philox::philox4x32;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,10 @@ pub enum Stream {
     Race = 8,
     /// Synthetic data.
     Synthetic = 9,
+    /// Scale mixtures of frequencies.
+    Mixing = 10,
+    /// Hashes and signs of count sketches.
+    Sketch = 11,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.
@@ -67,5 +71,17 @@ impl Address {
         let high = ((self.block.0 >> 32) as u32 & 0xffff) | ((self.stream as u32) << 16);
         let key = [self.seed.0 as u32, (self.seed.0 >> 32) as u32];
         philox4x32([lane, self.index, self.block.0 as u32, high], key)
+    }
+}
+
+impl Address {
+    /// The same place in another stream.
+    pub fn on(self, stream: Stream) -> Self {
+        Self { stream, ..self }
+    }
+
+    /// The words of all lanes, one after the other: for draws that take as many as they need.
+    pub fn sequence(self) -> impl Iterator<Item = u32> {
+        (0..).flat_map(move |lane| self.words(lane))
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of [`BlockDescent`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockDescentConfig {
-    /// ρ in H = ΦᵀWΦ/n + ρI (features have mean square one). Smaller learns faster and overfits the block.
+    /// ρ in H = ΦᵀWΦ/n + ρI, in units of the mean square of the features (one for k(x, x) = 1). Smaller learns faster and overfits the block.
     pub damping: f64,
     /// ν in (ν/2)‖f‖²; the default regularisation is early stopping, ν = 0.
     pub ridge: f64,
@@ -222,6 +222,7 @@ impl BlockDescent {
         let (path, n) = (state.f.path(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
+        let damping = self.config.damping * state.f.map().mean_square(problem.rows);
         let Workspace { gram, system } = &mut state.workspace;
         let rows = GramRows { weights: &curvature, sample, chunk };
         let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram);
@@ -233,7 +234,7 @@ impl BlockDescent {
                 f64::from(gradient[i]) / total - pull
             })
             .collect();
-        let solution = solve_regularised(system, gram, 1.0 / total, self.config.damping + ridge, &right);
+        let solution = solve_regularised(system, gram, 1.0 / total, damping + ridge, &right);
         let alpha =
             solution.ok_or(Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" })?;
         Ok((alpha.into_iter().map(|a| (self.config.step * a) as f32).collect(), value))

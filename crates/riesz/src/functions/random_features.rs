@@ -1,0 +1,81 @@
+//! Random features as data: what a linear model elsewhere is fitted on.
+
+use super::geometry::{median_distance, Moments};
+use super::options::Bandwidth;
+use crate::compute::{self, Path};
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::kernel::{FeatureMap, KernelSpec, Scaling};
+use crate::random::{BlockIndex, Seed};
+
+/// The map x ↦ (φ_1(x), …, φ_m(x))/√m, whose inner products are k on average.
+#[derive(Clone, Debug)]
+pub struct RandomFeatures {
+    map: FeatureMap,
+}
+
+impl RandomFeatures {
+    /// Settles the bandwidth on `rows`: a number, or the median distance (which is also what "auto" means here: nothing
+    /// is known of what the features are for), or scikit-learn's scale.
+    pub fn fit(
+        kernel: KernelSpec,
+        bandwidth: Bandwidth,
+        features: usize,
+        seed: Seed,
+        rows: Rows<'_>,
+    ) -> Result<Self> {
+        if rows.is_empty() {
+            return Err(Error::Empty { what: "X", needed: "one row" });
+        }
+        rows.check_finite("X")?;
+        kernel.check_domain(rows)?;
+        let weights = vec![1.0; rows.len()];
+        let moments = Moments::of(rows, &weights);
+        let scaling = moments.unscaled(&kernel);
+        let bandwidth = match bandwidth {
+            _ if !kernel.has_bandwidth() => 1.0,
+            Bandwidth::Value(value) => value,
+            Bandwidth::Scale => moments.scale_bandwidth(),
+            Bandwidth::Auto | Bandwidth::Median => median_distance(rows, &weights, &scaling, &kernel, seed),
+        };
+        Self::new(kernel, bandwidth, features, seed, scaling.shift)
+    }
+
+    /// A map that was settled before.
+    pub fn new(
+        kernel: KernelSpec,
+        bandwidth: f64,
+        features: usize,
+        seed: Seed,
+        shift: Vec<f32>,
+    ) -> Result<Self> {
+        let scale = vec![1.0; shift.len()];
+        Ok(Self { map: FeatureMap::new(kernel, bandwidth, features, seed, Scaling { shift, scale })? })
+    }
+
+    /// σ.
+    pub fn bandwidth(&self) -> f64 {
+        self.map.bandwidth
+    }
+
+    /// What is subtracted from each column first.
+    pub fn shift(&self) -> &[f32] {
+        &self.map.scaling.shift
+    }
+
+    /// The features of `rows`, n×m row-major.
+    pub fn transform(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        let expected = self.map.columns();
+        if rows.columns() != expected {
+            return Err(Error::Columns { expected, found: rows.columns() });
+        }
+        rows.check_finite("X")?;
+        self.map.kernel.check_domain(rows)?;
+        let m = self.map.block_size;
+        let mut out = vec![0.0; rows.len() * m];
+        compute::features(Path::detect(), &self.map.draw(BlockIndex(0)), rows, &mut out);
+        let scale = 1.0 / (m as f32).sqrt();
+        out.iter_mut().for_each(|v| *v *= scale);
+        Ok(out)
+    }
+}

@@ -1,0 +1,115 @@
+"""Random features as a scikit-learn transformer."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from riesz._kernel_machine import ROWS, seed_of
+from riesz._riesz import fit_features, transform_features
+
+
+class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Random features whose inner products approximate a kernel.
+
+    Parameters
+    ----------
+    kernel : str, default="gaussian"
+        A kernel by name, with its parameters in parentheses: "gaussian", "laplacian", "cauchy",
+        "matern(1.5)", "rational_quadratic(1)", "dot_product(1, 1, 0.5)", "polynomial(2, 1)",
+        "arc_cosine(1)", "hellinger", "chi_squared", "intersection", "jensen_shannon",
+        "skewed_chi_squared(1)", "skewed_intersection(1)", "exponential_semigroup(1)",
+        "reciprocal_semigroup(1)"; sums and products such as "gaussian + 0.5 * polynomial(2, 1)".
+    bandwidth : "median", "scale" or float, default="median"
+        Width of the kernel: a number, the median distance between rows, or what corresponds to
+        scikit-learn's ``gamma="scale"``. Kernels of histograms have none.
+    n_components : int, default=1024
+        Number of features, a multiple of 64.
+    random_state : int, RandomState or None, default=None
+        Equal integers give equal features.
+    n_jobs : int, optional
+        Threads; all cores by default.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+        The width in use.
+    shift_ : ndarray of shape (n_features_in_,)
+        What is subtracted from each column first.
+    seed_ : int
+        The seed in use.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str = "gaussian",
+        bandwidth: str | float = "median",
+        n_components: int = 1024,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: object = None) -> "RandomFeatures":
+        """Settle the bandwidth and draw the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+        """
+        rows = validate_data(self, X, **ROWS)
+        self.seed_ = seed_of(self.random_state)
+        self.bandwidth_, shift = fit_features(
+            rows,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            n_components=self.n_components,
+            seed=self.seed_,
+            n_jobs=self.n_jobs,
+        )
+        self.shift_ = np.array(shift, dtype=np.float32)
+        self._n_features_out = self.n_components
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return the features of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_components), float32
+            Their inner products are the kernel, on average over seeds.
+        """
+        check_is_fitted(self)
+        return transform_features(
+            validate_data(self, X, reset=False, **ROWS),
+            kernel=self.kernel,
+            bandwidth=self.bandwidth_,
+            shift=self.shift_.tolist(),
+            n_components=self.n_components,
+            seed=self.seed_,
+            n_jobs=self.n_jobs,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
