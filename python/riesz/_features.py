@@ -26,7 +26,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Width of the kernel: a number, the median distance between rows, or what corresponds to
         scikit-learn's ``gamma="scale"``. Kernels of histograms have none.
     n_components : int, default=1024
-        Number of features, a multiple of 64.
+        Number of features.
     random_state : int, RandomState or None, default=None
         Equal integers give equal features.
     n_jobs : int, optional

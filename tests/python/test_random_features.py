@@ -47,6 +47,17 @@ def test_the_same_seed_gives_the_same_features():
     assert not np.array_equal(first.transform(X), other.transform(X))
 
 
+def test_any_number_of_features():
+    few = RandomFeatures(random_state=0, n_components=7).fit_transform(X)
+    assert few.shape == (30, 7)
+    # Each squared feature is at most 2/7, and their mean over rows and seeds is 1/7.
+    squares = [
+        (RandomFeatures(random_state=s, n_components=7).fit_transform(X) ** 2).sum(axis=1).mean()
+        for s in range(200)
+    ]
+    assert abs(np.mean(squares) - 1) < 5 * np.std(squares) / np.sqrt(200)
+
+
 def test_a_linear_model_learns_a_circle_from_them():
     points = np.random.default_rng(1).uniform(-1, 1, (2000, 2))
     inside = np.hypot(*points.T) < 0.7
@@ -61,7 +72,7 @@ def test_a_linear_model_learns_a_circle_from_them():
         ({"kernel": "matern(-1)"}, "smoothness of matern = -1"),
         ({"bandwidth": -1.0}, "bandwidth = -1"),
         ({"bandwidth": None}, "bandwidth = None should be"),
-        ({"n_components": 100}, "multiples of 64"),
+        ({"n_components": 0}, "n_components = 0"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

@@ -6,12 +6,14 @@ use crate::compute::{self, Path};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::{FeatureMap, KernelSpec, Scaling};
-use crate::random::{BlockIndex, Seed};
+use crate::random::{BlockIndex, Permutation, Seed, Stream};
 
-/// The map x ↦ (φ_1(x), …, φ_m(x))/√m, whose inner products are k on average.
+/// The map x ↦ (φ_1(x), …, φ_m(x))/√m, whose inner products are k on average. Any m: of a block that is larger, m features
+/// are taken at random.
 #[derive(Clone, Debug)]
 pub struct RandomFeatures {
     map: FeatureMap,
+    features: usize,
 }
 
 impl RandomFeatures {
@@ -49,8 +51,12 @@ impl RandomFeatures {
         seed: Seed,
         shift: Vec<f32>,
     ) -> Result<Self> {
-        let scale = vec![1.0; shift.len()];
-        Ok(Self { map: FeatureMap::new(kernel, bandwidth, features, seed, Scaling { shift, scale })? })
+        if features == 0 {
+            return Err(Error::OutOfRange { name: "n_components", value: 0.0, range: "[1, inf)" });
+        }
+        let scaling = Scaling { scale: vec![1.0; shift.len()], shift };
+        let block_size = features.next_multiple_of(2 * compute::FEATURE_MULTIPLE);
+        Ok(Self { map: FeatureMap::new(kernel, bandwidth, block_size, seed, scaling)?, features })
     }
 
     /// σ.
@@ -74,8 +80,14 @@ impl RandomFeatures {
         let m = self.map.block_size;
         let mut out = vec![0.0; rows.len() * m];
         compute::features(Path::detect(), &self.map.draw(BlockIndex(0)), rows, &mut out);
-        let scale = 1.0 / (m as f32).sqrt();
+        let scale = 1.0 / (self.features as f32).sqrt();
         out.iter_mut().for_each(|v| *v *= scale);
+        if self.features < m {
+            let order = Permutation::new(self.map.seed, Stream::Shuffle, BlockIndex(0), m);
+            let mut taken = order.indices()[..self.features].to_vec();
+            taken.sort_unstable();
+            out = out.chunks_exact(m).flat_map(|row| taken.iter().map(|&i| row[i as usize])).collect();
+        }
         Ok(out)
     }
 }
