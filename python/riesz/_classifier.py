@@ -20,8 +20,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     loss : str, default="auto"
-        "softmax", "logistic", "hinge" or "squared_hinge"; "auto" is squared hinge where rows are
-        held out and softmax otherwise.
+        "softmax", "logistic", "hinge", "squared_hinge" or "crammer_singer" (the hinge of the
+        largest margin violation among the classes); "auto" is squared hinge where rows are held
+        out and softmax otherwise.
     kernel : {"gaussian", "laplacian"}, default="gaussian"
         ``exp(-|x - x'|^2 / 2 bandwidth^2)`` or ``exp(-|x - x'|_1 / bandwidth)``.
     bandwidth : float, "auto", "median" or "scale", default="auto"
@@ -314,8 +315,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return note
 
     def _read_task(
-        self, task: dict[str, int], class_names: list[str], note: dict[str, Any]
+        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
     ) -> None:
+        task = summary["task"]
         if "classification" not in task:
             raise InvalidInput("the file holds a regression; read it with KernelRegressor.load")
         parameters = note.get("parameters", {})

@@ -7,6 +7,7 @@ mod geometry;
 mod machine;
 mod options;
 mod race;
+mod start;
 mod training;
 
 pub use calibration::Calibration;

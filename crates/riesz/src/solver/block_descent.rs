@@ -121,6 +121,18 @@ fn smoothing_width(b: usize) -> f32 {
     (-(b as f32) / 6.0).exp2().max(1.0 / 16.0)
 }
 
+/// What widths are measured in: the mean size of the residuals where the loss grows in proportion to them, from a
+/// thousandth of the scale of the targets to that scale; else the margin, one.
+fn smoothing_unit(problem: &Problem<'_>, predictions: &[f32]) -> f32 {
+    let residual = |share| (mean_loss(problem.loss, problem, predictions) / f64::from(share)) as f32;
+    problem.loss.residual_share().map_or(1.0, |share| residual(share).clamp(1e-3, 1.0))
+}
+
+/// The stand-in at sweep position b, where the loss needs one.
+fn smoothed(problem: &Problem<'_>, predictions: &[f32], b: usize) -> Option<Box<dyn Loss>> {
+    problem.loss.smoothed(smoothing_width(b) * smoothing_unit(problem, predictions))
+}
+
 impl BlockDescentConfig {
     /// Checks the settings.
     pub fn build(self) -> Result<BlockDescent> {
@@ -152,7 +164,7 @@ impl BlockDescent {
     /// Adds one fresh block.
     pub fn step(&self, state: &mut BlockState, problem: &Problem<'_>) -> Result<BlockInfo> {
         let b = state.f.len();
-        let smoothed = problem.loss.smoothed(smoothing_width(b));
+        let smoothed = smoothed(problem, &state.predictions, b);
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
         let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), None)?;
         let block = state.f.map().draw(BlockIndex(b as u64));
@@ -174,7 +186,7 @@ impl BlockDescent {
 
     /// One step of a further sweep: block coordinate descent on the existing block `b`.
     pub fn revisit(&self, state: &mut BlockState, problem: &Problem<'_>, b: usize) -> Result<BlockInfo> {
-        let smoothed = problem.loss.smoothed(smoothing_width(state.f.len()));
+        let smoothed = smoothed(problem, &state.predictions, state.f.len());
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
         let current = state.f.coefficients(b).to_vec();
         let (alpha, before) = self.direction(state, problem, loss, BlockIndex(b as u64), Some(&current))?;
