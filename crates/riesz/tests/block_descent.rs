@@ -70,13 +70,13 @@ impl Task {
         Self { x, targets, weights, loss: LossSpec::Square.build(outputs).unwrap() }
     }
 
-    /// Whole numbers of mean about e^{sin x₀}.
-    fn counts(n: usize) -> Self {
+    /// Rates e^{2 sin 2x₀ + x₁}, and none at all for a tenth of the rows.
+    fn rates(n: usize) -> Self {
         let (mut x, mut targets) = (Vec::new(), Vec::new());
         for i in 0..n {
             let (z, u) = draws(6, i);
             x.extend(z.map(|v| v as f32));
-            targets.push((z[0].sin().exp() - u.ln()).floor() as f32);
+            targets.push(if u < 0.1 { 0.0 } else { (2.0 * (2.0 * z[0]).sin() + z[1]).exp() as f32 });
         }
         let weights = (0..n).map(|i| 0.5 + (i % 3) as f32).collect();
         Self { x, targets, weights, loss: LossSpec::Poisson.build(1).unwrap() }
@@ -133,7 +133,7 @@ impl Task {
 /// rows, the last one ragged.
 fn smooth_tasks() -> Vec<(String, Task)> {
     let mut tasks =
-        vec![("square".to_owned(), Task::regression(1_500, 3)), ("poisson".to_owned(), Task::counts(1_500))];
+        vec![("square".to_owned(), Task::regression(1_500, 3)), ("poisson".to_owned(), Task::rates(1_500))];
     for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge] {
         for classes in [2, 5] {
             let task = Task::classification(&spec, classes, sectors(1, 1_500, classes));

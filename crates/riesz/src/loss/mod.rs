@@ -85,6 +85,16 @@ pub trait Loss: Send + Sync {
         }
     }
 
+    /// Whether outputs differ so much in curvature that each deserves a linear system of its own.
+    fn has_separate_curvatures(&self) -> bool {
+        false
+    }
+
+    /// Weighted local curvatures of many rows with respect to one output, where they are separate.
+    fn output_curvatures(&self, _output: usize, u: &[f32], y: &[f32], weights: &[f32], out: &mut [f32]) {
+        self.curvatures(u, y, weights, out);
+    }
+
     /// Σ w ℓ over many rows.
     fn total(&self, u: &[f32], y: &[f32], weights: &[f32]) -> f64 {
         let (c, t) = (self.outputs(), self.targets());

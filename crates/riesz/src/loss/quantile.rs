@@ -59,8 +59,12 @@ impl Loss for Quantile {
         0.0
     }
 
+    /// The width is w times 4τ(1 − τ): towards the ends, where the loss is almost flat on one side, a wide kink would
+    /// pull the quantile to a distance of its own.
     fn smoothed(&self, width: f32) -> Option<Box<dyn Loss>> {
-        is_width(width).then(|| Box::new(SmoothedQuantile { level: self.level, width }) as Box<dyn Loss>)
+        let level = self.level;
+        let smoothed = |width| Box::new(SmoothedQuantile { level, width }) as Box<dyn Loss>;
+        is_width(width).then(|| smoothed(4.0 * level * (1.0 - level) * width))
     }
 
     /// 2τ(1 − τ): exact for residuals of either sign in the shares τ and 1 − τ and of one size.

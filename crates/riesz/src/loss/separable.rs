@@ -89,6 +89,19 @@ impl<L: Loss + Clone + 'static> Loss for Separable<L> {
         self.parts.iter().zip(u).enumerate().map(part).fold(0.0, f32::max)
     }
 
+    /// Losses that share a target see different sides of it: a row close to one is far from another.
+    fn has_separate_curvatures(&self) -> bool {
+        self.reading == Reading::Shared && self.parts.len() > 1
+    }
+
+    fn output_curvatures(&self, output: usize, u: &[f32], y: &[f32], weights: &[f32], out: &mut [f32]) {
+        let (c, t, part) = (self.outputs(), self.targets(), &self.parts[output]);
+        for (i, h) in out.iter_mut().enumerate() {
+            let target = self.reading.target(output, &y[i * t..][..t]);
+            *h = weights[i] * part.local_curvature(&[u[i * c + output]], &[target]);
+        }
+    }
+
     /// The parts smoothed, those that need no smoothing as they are; `None` where none needs it.
     fn smoothed(&self, width: f32) -> Option<Box<dyn Loss>> {
         let smoothed: Vec<_> = self.parts.iter().map(|part| part.smoothed(width)).collect();
@@ -157,7 +170,7 @@ impl Loss for Erased {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Hinge, Huber, Logistic, Quantile, Smoothed};
+    use super::super::{Hinge, Huber, Logistic, Quantile, Smoothed, SmoothedQuantile};
     use super::*;
 
     #[test]
@@ -197,6 +210,21 @@ mod tests {
         let mut slope = [0.0; 3];
         Separable::one_versus_rest(Hinge, 3).derivative(&[0.0; 3], &[2.0], &mut slope);
         assert_eq!(slope, [1.0, 1.0, -1.0]);
+    }
+
+    /// The curvature of a row is the largest of its outputs'.
+    #[test]
+    fn separate_curvatures_are_those_of_the_parts() {
+        let loss =
+            Separable::shared([0.25, 0.5].map(|level| SmoothedQuantile { level, width: 0.5 }).to_vec());
+        assert!(loss.has_separate_curvatures());
+        assert!(!Separable::one_versus_rest(Hinge, 3).has_separate_curvatures());
+        let (u, y, weights) = ([1.0, 3.0, 2.0, 0.5], [2.0, 1.0], [1.0, 2.0]);
+        let mut found = [[0.0; 2]; 3];
+        (0..2).for_each(|output| loss.output_curvatures(output, &u, &y, &weights, &mut found[output]));
+        loss.curvatures(&u, &y, &weights, &mut found[2]);
+        assert_eq!(found[..2], [[0.5, 1.0], [0.5, 2.0]]);
+        assert_eq!(found[2], [0.5, 2.0]);
     }
 
     #[test]

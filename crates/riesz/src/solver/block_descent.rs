@@ -9,6 +9,7 @@ use crate::random::BlockIndex;
 use crate::space::{FeatureExpansion, Space};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Settings of [`BlockDescent`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +103,16 @@ impl std::fmt::Debug for Workspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Workspace")
     }
+}
+
+/// What one linear system is made from.
+struct Observed {
+    /// The outputs it is solved for.
+    outputs: Range<usize>,
+    /// Their residuals, a row each.
+    residual: Vec<f32>,
+    /// Weighted curvatures of the rows.
+    curvature: Vec<f32>,
 }
 
 /// Facts about one step.
@@ -225,52 +236,74 @@ impl BlockDescent {
         current: Option<&[f32]>,
     ) -> Result<(Vec<f32>, f64)> {
         let (m, c) = (state.f.map().block_size, loss.outputs());
-        let (residual, curvature, value) = self.observe(state, problem, loss);
+        let systems = self.observe(state, problem, loss);
+        let value = mean_loss(loss, problem, &state.predictions);
         let total: f64 = problem.weights.iter().map(|&w| f64::from(w)).sum();
         let block = state.f.map().draw(b);
         let (path, n) = (state.f.path(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
         let Workspace { gram, system } = &mut state.workspace;
-        let rows = GramRows { weights: &curvature, sample, chunk };
-        let gradient = compute::normal_equations(path, &block, problem.rows, &residual, rows, gram);
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
-        let right: Vec<f64> = (0..c * m)
-            .map(|i| {
-                let pull = current.map_or(0.0, |a| ridge * f64::from(a[i % m * c + i / m]));
-                f64::from(gradient[i]) / total - pull
-            })
-            .collect();
-        let solution = solve_regularised(system, gram, 1.0 / total, self.config.damping + ridge, &right);
-        let alpha =
-            solution.ok_or(Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" })?;
-        Ok((alpha.into_iter().map(|a| (self.config.step * a) as f32).collect(), value))
+        let mut alpha = vec![0.0; m * c];
+        for Observed { outputs, residual, curvature } in systems {
+            let rows = GramRows { weights: &curvature, sample, chunk };
+            let gradient = compute::normal_equations(path, &block, problem.rows, &residual, rows, gram);
+            let own = |feature: usize, output: usize| feature * c + outputs.start + output;
+            let right: Vec<f64> = (0..outputs.len() * m)
+                .map(|i| {
+                    let pull = current.map_or(0.0, |a| ridge * f64::from(a[own(i % m, i / m)]));
+                    f64::from(gradient[i]) / total - pull
+                })
+                .collect();
+            let damping = self.config.damping + ridge;
+            let solution = solve_regularised(system, gram, 1.0 / total, damping, &right);
+            let failed = Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" };
+            for (i, a) in solution.ok_or(failed)?.into_iter().enumerate() {
+                alpha[own(i / outputs.len(), i % outputs.len())] = (self.config.step * a) as f32;
+            }
+        }
+        Ok((alpha, value))
     }
 
-    /// Residuals, curvatures and the mean loss at the current predictions.
-    fn observe(
+    /// Residuals and curvatures at the current predictions: of all outputs together, or of each on its own.
+    fn observe(&self, state: &BlockState, problem: &Problem<'_>, loss: &dyn Loss) -> Vec<Observed> {
+        let c = loss.outputs();
+        let step = if loss.has_separate_curvatures() { 1 } else { c };
+        (0..c).step_by(step).map(|k| self.observe_outputs(state, problem, loss, k..k + step)).collect()
+    }
+
+    fn observe_outputs(
         &self,
         state: &BlockState,
         problem: &Problem<'_>,
         loss: &dyn Loss,
-    ) -> (Vec<f32>, Vec<f32>, f64) {
+        outputs: Range<usize>,
+    ) -> Observed {
         let (c, t) = (loss.outputs(), loss.targets());
         let n = problem.rows.len();
-        let (mut residual, mut curvature) = (vec![0.0; n * c], vec![0.0; n]);
-        let parts: Vec<_> =
-            tiles(n).zip(residual.chunks_mut(TILE * c)).zip(curvature.chunks_mut(TILE)).collect();
-        parts.into_par_iter().for_each(|((tile, r), h)| {
+        let (mut residual, mut curvature) = (vec![0.0; n * outputs.len()], vec![0.0; n]);
+        let chunks = residual.chunks_mut(TILE * outputs.len()).zip(curvature.chunks_mut(TILE));
+        let parts: Vec<_> = tiles(n).zip(chunks).collect();
+        parts.into_par_iter().for_each(|(tile, (r, h))| {
             let u = &state.predictions[tile.start * c..tile.end * c];
             let y = &problem.targets[tile.start * t..tile.end * t];
             let w = &problem.weights[tile];
-            loss.residuals(u, y, w, r);
+            if outputs.len() == c {
+                loss.residuals(u, y, w, r);
+            } else {
+                let mut all = vec![0.0; u.len()];
+                loss.residuals(u, y, w, &mut all);
+                r.iter_mut().zip(all.chunks_exact(c)).for_each(|(r, row)| *r = row[outputs.start]);
+            }
             match (self.config.local_curvature, loss.curvature()) {
                 (false, Some(bound)) => h.iter_mut().zip(w).for_each(|(h, w)| *h = bound * w),
-                _ => loss.curvatures(u, y, w, h),
+                _ if outputs.len() == c => loss.curvatures(u, y, w, h),
+                _ => loss.output_curvatures(outputs.start, u, y, w, h),
             }
         });
-        (residual, curvature, mean_loss(loss, problem, &state.predictions))
+        Observed { outputs, residual, curvature }
     }
 }
 
