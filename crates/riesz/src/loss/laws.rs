@@ -254,6 +254,7 @@ laws! {
     square: smooth, Real, Square { outputs: 3 };
     huber: smooth, Real, Huber::new(1.35);
     huber_of_two: smooth, Real, Separable::each(vec![Huber::new(0.5), Huber::new(2.0)]);
+    scaled_huber: smooth, Real, Huber::scaled(0.3);
     absolute: kinked, Real, Absolute;
     smoothed_absolute: smooth, Real, Smoothed { loss: Absolute, width: 0.5 };
     absolute_of_two: kinked, Real, Separable::each(vec![Absolute; 2]);

@@ -89,9 +89,9 @@ impl<L: Loss + Clone + 'static> Loss for Separable<L> {
         self.parts.iter().zip(u).enumerate().map(part).fold(0.0, f32::max)
     }
 
-    /// Losses that share a target see different sides of it: a row close to one is far from another.
+    /// Outputs of regression are strangers to each other: a row close to its target in one may be far in another.
     fn has_separate_curvatures(&self) -> bool {
-        self.reading == Reading::Shared && self.parts.len() > 1
+        self.reading != Reading::Class && self.parts.len() > 1
     }
 
     fn output_curvatures(&self, output: usize, u: &[f32], y: &[f32], weights: &[f32], out: &mut [f32]) {

@@ -160,7 +160,8 @@ impl LossSpec {
             Self::Square => Box::new(Square { outputs }),
             // A length that leaves single precision is as good as the smallest that does not.
             Self::Huber { delta } => {
-                by_targets(in_units(*delta).map(|delta| Huber::new(delta.max(f32::MIN_POSITIVE))).collect())
+                let part = |delta: f32| Huber::scaled(delta.max(f32::MIN_POSITIVE));
+                by_targets(in_units(*delta).map(part).collect())
             }
             Self::EpsilonInsensitive { epsilon } => {
                 by_targets(in_units(*epsilon).map(|epsilon| EpsilonInsensitive { epsilon }).collect())
@@ -361,9 +362,9 @@ mod tests {
     #[test]
     fn lengths_follow_the_units_of_each_target() {
         let spec = LossSpec::Huber { delta: 3.0 };
-        let (plain, scaled) = (spec.build(2).unwrap(), spec.build_in(&[10.0, 0.5]).unwrap());
+        let (plain, scaled) = (spec.build(2).unwrap(), spec.build_in(&[2.5, 0.5]).unwrap());
         for r in [1.0f32, 2.9, 3.1, 20.0] {
-            for (k, unit) in [(0, 10.0f32), (1, 0.5)] {
+            for (k, unit) in [(0, 2.5f32), (1, 0.5)] {
                 let at = |size: f32| [0, 1].map(|c| if c == k { size } else { 0.0 });
                 let value = scaled.value(&at(r / unit), &[0.0; 2]) * f64::from(unit * unit);
                 assert!((value - plain.value(&at(r), &[0.0; 2])).abs() < 1e-4, "{r} in {unit}");

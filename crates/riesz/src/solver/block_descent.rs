@@ -113,6 +113,8 @@ struct Observed {
     residual: Vec<f32>,
     /// Weighted curvatures of the rows.
     curvature: Vec<f32>,
+    /// Their sum, relative to that of an average system; so much of the damping it gets.
+    share: f64,
 }
 
 /// Facts about one step.
@@ -126,6 +128,9 @@ pub struct BlockInfo {
 
 /// Rows whose features are held in memory at a time, unless set.
 const CHUNK: usize = 8_192;
+
+/// The least share of the damping a system gets, were all its rows flat.
+const LEAST_SHARE: f64 = 1e-3;
 
 /// Width of the smoothed stand-in of a loss without curvature, at sweep position b: 2^{−b/6}, at least 1/16.
 fn smoothing_width(b: usize) -> f32 {
@@ -247,7 +252,7 @@ impl BlockDescent {
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
         let mut alpha = vec![0.0; m * c];
-        for Observed { outputs, residual, curvature } in systems {
+        for Observed { outputs, residual, curvature, share } in systems {
             let rows = GramRows { weights: &curvature, sample, chunk };
             let gradient = compute::normal_equations(path, &block, problem.rows, &residual, rows, gram);
             let own = |feature: usize, output: usize| feature * c + outputs.start + output;
@@ -257,7 +262,7 @@ impl BlockDescent {
                     f64::from(gradient[i]) / total - pull
                 })
                 .collect();
-            let damping = self.config.damping + ridge;
+            let damping = share * self.config.damping + ridge;
             let solution = solve_regularised(system, gram, 1.0 / total, damping, &right);
             let failed = Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" };
             for (i, a) in solution.ok_or(failed)?.into_iter().enumerate() {
@@ -271,7 +276,16 @@ impl BlockDescent {
     fn observe(&self, state: &BlockState, problem: &Problem<'_>, loss: &dyn Loss) -> Vec<Observed> {
         let c = loss.outputs();
         let step = if loss.has_separate_curvatures() { 1 } else { c };
-        (0..c).step_by(step).map(|k| self.observe_outputs(state, problem, loss, k..k + step)).collect()
+        let mut systems: Vec<_> =
+            (0..c).step_by(step).map(|k| self.observe_outputs(state, problem, loss, k..k + step)).collect();
+        let mass = |h: &[f32]| h.iter().map(|&h| f64::from(h)).sum::<f64>();
+        if systems.len() > 1 {
+            let masses: Vec<f64> = systems.iter().map(|system| mass(&system.curvature)).collect();
+            let mean = masses.iter().sum::<f64>() / masses.len() as f64;
+            let share = |mass: f64| if mean > 0.0 { (mass / mean).max(LEAST_SHARE) } else { 1.0 };
+            systems.iter_mut().zip(masses).for_each(|(system, mass)| system.share = share(mass));
+        }
+        systems
     }
 
     fn observe_outputs(
@@ -303,7 +317,7 @@ impl BlockDescent {
                 _ => loss.output_curvatures(outputs.start, u, y, w, h),
             }
         });
-        Observed { outputs, residual, curvature }
+        Observed { outputs, residual, curvature, share: 1.0 }
     }
 }
 
