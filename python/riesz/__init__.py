@@ -8,12 +8,14 @@ from riesz._riesz import __version__, simd_path
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
     from riesz._features import RandomFeatures
+    from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
 
 __all__ = [
     "FitError",
     "InvalidInput",
     "KernelClassifier",
+    "KernelQuantileRegressor",
     "KernelRegressor",
     "RandomFeatures",
     "RieszError",
@@ -28,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from riesz._classifier import KernelClassifier
 
         return KernelClassifier
+    if name == "KernelQuantileRegressor":
+        from riesz._quantile_regressor import KernelQuantileRegressor
+
+        return KernelQuantileRegressor
     if name == "KernelRegressor":
         from riesz._regressor import KernelRegressor
 

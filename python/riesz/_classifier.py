@@ -20,12 +20,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     loss : str, default="auto"
-        "softmax", "logistic", "hinge" or "squared_hinge"; "auto" is squared hinge where rows are
-        held out and softmax otherwise.
+        "softmax", "logistic", "hinge", "squared_hinge" or "crammer_singer" (the hinge of the
+        largest margin violation among the classes); "auto" is squared hinge where rows are held
+        out and softmax otherwise.
     kernel : str, default="gaussian"
         A kernel by name, with its parameters in parentheses, or a sum or product of them; see
         :class:`riesz.RandomFeatures` for the list.
-        ``exp(-|x - x'|^2 / 2 bandwidth^2)`` or ``exp(-|x - x'|_1 / bandwidth)``.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
         "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
@@ -316,8 +316,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return note
 
     def _read_task(
-        self, task: dict[str, int], class_names: list[str], note: dict[str, Any]
+        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
     ) -> None:
+        task = summary["task"]
         if "classification" not in task:
             raise InvalidInput("the file holds a regression; read it with KernelRegressor.load")
         parameters = note.get("parameters", {})

@@ -129,7 +129,7 @@ class KernelMachine(BaseEstimator):
     def _restored(cls: type[_Self], machine: Machine, note: dict[str, Any]) -> _Self:
         summary = machine.summary()
         estimator = cls()
-        estimator._read_task(summary["task"], machine.class_names, note)
+        estimator._read_task(summary, machine.class_names, note)
         estimator.set_params(**note.get("parameters", {}))
         estimator.n_features_in_ = summary["columns"]
         if "feature_names" in note:
@@ -147,7 +147,7 @@ class KernelMachine(BaseEstimator):
         return note
 
     def _read_task(
-        self, task: dict[str, int], class_names: list[str], note: dict[str, Any]
+        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
     ) -> None:
         """Set what describes the targets, or refuse a machine of the other task."""
         raise NotImplementedError
@@ -162,11 +162,17 @@ class KernelMachine(BaseEstimator):
         streaming: bool,
     ) -> Machine:
         """Fit a machine, or start one that streams."""
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings |= {"random_state": seed_of(self.random_state), "classes": classes}
+        settings = self._settings() | {
+            "random_state": seed_of(self.random_state),
+            "classes": classes,
+        }
         learn = Machine.begin if streaming else Machine.fit
         with progress(self.verbose) as observer:
             return learn(X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters that Rust knows by the same name."""
+        return {name: getattr(self, name) for name in _SETTINGS}
 
     def _learn_more(
         self, X: NDArray[Any], y: NDArray[np.float32], weights: NDArray[np.float32] | None
@@ -181,7 +187,7 @@ class KernelMachine(BaseEstimator):
         self._machine = machine
         self.bandwidth_ = summary["bandwidth"]
         self.scaling_ = summary["scaling"]
-        self.loss_ = summary["loss"]
+        self.loss_ = loss_name(summary)
         self.n_blocks_ = summary["blocks"]
         self.history_ = summary["history"]
         self.seed_ = summary["seed"]
@@ -212,6 +218,12 @@ def sample_weights(sample_weight: ArrayLike | None) -> NDArray[np.float32] | Non
         return None
     weights: NDArray[np.float32] = column_or_1d(sample_weight, dtype=np.float32)
     return np.ascontiguousarray(weights)
+
+
+def loss_name(summary: dict[str, Any]) -> str:
+    """Return the name of the loss, which stands before its parameters where it has some."""
+    loss: str | dict[str, Any] = summary["loss"]
+    return loss if isinstance(loss, str) else next(iter(loss))
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

@@ -65,6 +65,9 @@ class Machine:
     def decision(
         self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
     ) -> NDArray[np.float32]: ...
+    def predict(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
     def classes(
         self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
     ) -> NDArray[np.uint32]: ...

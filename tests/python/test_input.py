@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riesz
-from riesz import InvalidInput, KernelClassifier, KernelRegressor
+from riesz import InvalidInput, KernelClassifier, KernelQuantileRegressor, KernelRegressor
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = X[:, 0]
@@ -88,7 +88,8 @@ def test_continuous_labels_are_refused():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("loss", "huber", "expected one of square, logistic, softmax, hinge, squared_hinge"),
+        ("loss", "cubic", "expected one of square, huber, epsilon_insensitive, absolute, quantile"),
+        ("loss", "quantile", "quantiles are for KernelQuantileRegressor"),
         ("loss", "hinge", "loss = hinge is for classification"),
         ("kernel", "cubic", "expected one of gaussian .rbf., laplacian"),
         ("kernel", 3, "kernel = 3 should be a name"),
@@ -120,6 +121,53 @@ def test_settings_are_checked(name, value, message):
 def test_a_loss_for_regression_does_not_classify():
     with pytest.raises(InvalidInput, match="loss = square is for regression"):
         KernelClassifier(loss="square").fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "huber", "delta": 0}, "delta = 0 is outside"),
+        ({"loss": "huber", "delta": "wide"}, "delta = 'wide' should be a number"),
+        ({"loss": "epsilon_insensitive", "epsilon": -1.0}, "epsilon = -1 is outside"),
+        ({"loss": "absolute", "solver": "ridge"}, "solver = ridge solves the square loss"),
+    ],
+)
+def test_parameters_of_losses_are_checked(settings, message):
+    with pytest.raises(InvalidInput, match=message):
+        KernelRegressor(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "message"),
+    [
+        (0.0, "quantiles = 0 is outside"),
+        ([0.5, 1.0], "quantiles = 1 is outside"),
+        ([0.9, 0.1], "quantiles = 0.1 is outside .0, 1., increasing"),
+        ([], "quantiles is empty"),
+        ([[0.1, 0.9]], "should be numbers between 0 and 1"),
+        ("median", "should be numbers between 0 and 1"),
+    ],
+)
+def test_quantiles_are_checked(quantiles, message):
+    with pytest.raises(InvalidInput, match=message):
+        KernelQuantileRegressor(quantiles=quantiles).fit(X, Y)
+
+
+def test_quantiles_are_of_one_target():
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        KernelQuantileRegressor().fit(X, np.column_stack([Y, Y]))
+
+
+def test_negative_counts_are_refused_by_row():
+    counts = np.arange(40.0)
+    counts[7] = -2
+    with pytest.raises(InvalidInput, match="target -2 at row 7 is not admissible for the poisson loss"):
+        KernelRegressor(loss="poisson").fit(X, counts)
+
+
+def test_a_loss_for_numbers_does_not_classify():
+    with pytest.raises(InvalidInput, match="loss = huber=1.35 is for regression"):
+        KernelClassifier(loss="huber").fit(X, LABELS)
 
 
 def test_errors_have_two_families():

@@ -29,7 +29,9 @@ pub(crate) struct Arguments {
     /// What the target is
     #[arg(long, value_enum, default_value = "auto")]
     task: TaskChoice,
-    /// square, logistic, softmax, hinge or squared_hinge; chosen by the task if not given
+    /// square, huber, epsilon_insensitive, absolute, quantile, poisson; logistic, softmax, hinge, squared_hinge,
+    /// crammer_singer; chosen by the task if not given. Parameters follow: huber=1.35 and epsilon_insensitive=0.1 in the
+    /// units of the target, quantile=0.05,0.5,0.95
     #[arg(long)]
     loss: Option<LossSpec>,
     /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them
@@ -92,7 +94,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let policy = arguments.checkpoint_policy()?;
     check_folder_of(&arguments.model)?;
-    let data = Labelled::read(&arguments.data, &arguments.target, arguments.task)?;
+    let data = Labelled::read(&arguments.data, &arguments.target, arguments.task, arguments.loss.as_ref())?;
     let test = arguments.test.as_ref().map(|path| data.read_alike(path, &arguments.target)).transpose()?;
     let options = arguments.options(&data);
     options.check()?;
@@ -117,7 +119,7 @@ impl Arguments {
     fn options(&self, data: &Labelled) -> Options {
         let defaults = Options::new(data.task(), Seed(self.seed));
         Options {
-            loss: self.loss,
+            loss: self.loss.clone(),
             kernel: self.kernel.clone(),
             bandwidth: self.bandwidth,
             scaling: self.scaling,

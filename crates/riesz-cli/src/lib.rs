@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Fit a model to a data file.
-    Fit(fit::Arguments),
+    Fit(Box<fit::Arguments>),
     /// Predict the rows of a data file.
     Predict(predict::Arguments),
     /// Show what a model file holds.

@@ -7,6 +7,7 @@ use crate::table::{positions, target_column};
 use riesz::data::reader::{read_with, Dataset, RawTarget, ReadOptions, TargetColumn};
 use riesz::data::Rows;
 use riesz::functions::{KernelMachine, Task};
+use riesz::loss::LossSpec;
 use riesz::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -71,18 +72,25 @@ fn to_csv(machine: &KernelMachine, rows: Rows<'_>, probabilities: bool) -> Outco
         Task::Regression(_) if probabilities => Err(Failure::bad_input(
             "--probabilities needs a classification model; this one predicts quantities",
         )),
-        Task::Regression(outputs) => Ok(numbers(&machine.decision(rows)?, outputs)),
+        Task::Regression(_) => Ok(numbers(&machine.predict(rows)?, &columns(machine))),
         Task::Classification(classes) => classes_to_csv(machine, rows, classes, probabilities),
     }
 }
 
-fn numbers(values: &[f32], outputs: usize) -> String {
-    let header: Vec<String> = match outputs {
-        1 => vec!["prediction".to_owned()],
-        _ => (0..outputs).map(|k| format!("prediction_{k}")).collect(),
-    };
-    let mut text = header.join(",") + "\n";
-    for row in values.chunks_exact(outputs.max(1)) {
+/// Names of the columns of a regression: one, several by number, or quantiles by level.
+fn columns(machine: &KernelMachine) -> Vec<String> {
+    match (machine.summary().loss, machine.outputs()) {
+        (LossSpec::Quantile { levels }, _) => {
+            levels.iter().map(|level| format!("quantile_{level}")).collect()
+        }
+        (_, 1) => vec!["prediction".to_owned()],
+        (_, outputs) => (0..outputs).map(|k| format!("prediction_{k}")).collect(),
+    }
+}
+
+fn numbers(values: &[f32], columns: &[String]) -> String {
+    let mut text = columns.join(",") + "\n";
+    for row in values.chunks_exact(columns.len().max(1)) {
         for (k, value) in row.iter().enumerate() {
             // Writing to a string cannot fail.
             let _ = write!(text, "{}{value}", if k > 0 { "," } else { "" });
@@ -162,7 +170,7 @@ mod tests {
 
     #[test]
     fn several_outputs_are_several_columns() {
-        assert_eq!(numbers(&[1.0, 2.5], 1), "prediction\n1\n2.5\n");
-        assert_eq!(numbers(&[1.0, 2.5], 2), "prediction_0,prediction_1\n1,2.5\n");
+        assert_eq!(numbers(&[1.0, 2.5], &["a".into()]), "a\n1\n2.5\n");
+        assert_eq!(numbers(&[1.0, 2.5], &["a".into(), "b".into()]), "a,b\n1,2.5\n");
     }
 }

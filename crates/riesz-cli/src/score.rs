@@ -4,8 +4,10 @@ use crate::failure::Outcome;
 use crate::output::{share, significant};
 use riesz::data::Rows;
 use riesz::functions::KernelMachine;
+use riesz::loss::LossSpec;
 
-/// The test error of a model: wrong classes, or root mean square error and explained variance.
+/// The test error of a model: wrong classes, shares of rows below their quantiles, or root mean square error and
+/// explained variance.
 pub(crate) fn test_error(
     machine: &KernelMachine,
     rows: Rows<'_>,
@@ -15,7 +17,16 @@ pub(crate) fn test_error(
     if classes {
         return Ok(format!("{} wrong", share(mistakes(&machine.classes_of(rows)?, targets), targets.len())));
     }
-    let (rmse, explained) = accuracy(&machine.decision(rows)?, targets);
+    let predictions = machine.predict(rows)?;
+    if let LossSpec::Quantile { levels } = machine.summary().loss {
+        let below = |(k, level): (usize, &f64)| {
+            let quantiles = predictions.iter().skip(k).step_by(levels.len());
+            let count = quantiles.zip(targets).filter(|(quantile, target)| target <= quantile).count();
+            format!("{} below quantile {level}", share(count, targets.len()))
+        };
+        return Ok(levels.iter().enumerate().map(below).collect::<Vec<_>>().join(", "));
+    }
+    let (rmse, explained) = accuracy(&predictions, targets);
     Ok(format!("root mean square error {}, R² {explained:.4}", significant(rmse)))
 }
 

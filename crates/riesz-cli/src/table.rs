@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use riesz::data::reader::{read_with, Dataset, Labels, RawTarget, ReadOptions, Table, Target, TargetColumn};
 use riesz::functions::Task;
+use riesz::loss::LossSpec;
 use riesz::Error;
 use std::path::Path;
 
@@ -40,11 +41,18 @@ pub(crate) struct Labelled {
 }
 
 impl Labelled {
-    /// Reads a file to learn from.
-    pub(crate) fn read(path: &Path, target: &str, task: TaskChoice) -> Outcome<Self> {
+    /// Reads a file to learn from; a loss of regression makes numbers of a target that would be guessed to be classes.
+    pub(crate) fn read(
+        path: &Path,
+        target: &str,
+        task: TaskChoice,
+        loss: Option<&LossSpec>,
+    ) -> Outcome<Self> {
         let (features, raw) =
             read(path, &ReadOptions { target: target_column(target), ..ReadOptions::default() })?;
+        let quantity = loss.is_some_and(|loss| !loss.is_classification());
         let target = match task {
+            TaskChoice::Auto if quantity => raw.numbers().map(Target::Numbers).or_else(|_| raw.guess())?,
             TaskChoice::Auto => raw.guess()?,
             TaskChoice::Classification => Target::Labels(raw.labels()),
             TaskChoice::Regression => Target::Numbers(raw.numbers()?),

@@ -100,10 +100,51 @@ fn every_solver_and_loss_can_be_named() {
         "c.csv --task classification --solver stream --ridge 1e-4",
         "r.csv --task regression --solver ridge --ridge 1e-5 --bandwidth scale",
         "r.csv --solver block --max-time 5 --seed 7",
+        "c.csv --loss crammer_singer",
+        "r.csv --loss huber --solver stream",
+        "r.csv --loss huber=0.2",
+        "r.csv --loss epsilon_insensitive=0.05",
+        "r.csv --loss absolute",
     ] {
         folder.succeed(&format!("fit {setting} --model m.riesz {QUICK}"));
         folder.succeed("info m.riesz");
     }
+}
+
+/// Levels become columns that do not cross, and the test line says how many rows are below each.
+#[test]
+fn quantiles_go_through_their_file() {
+    let folder = Folder::new("quantiles");
+    folder.write("train.csv", &quantity(1_000, 1));
+    folder.write("test.csv", &quantity(200, 2));
+    let fit = "fit train.csv --loss quantile=0.1,0.5,0.9 --model m.riesz --test test.csv";
+    let printed = folder.succeed(fit);
+    assert!(
+        printed.contains("below quantile 0.1") && printed.contains("quantile=0.1,0.5,0.9 loss"),
+        "{printed}"
+    );
+    let predictions = folder.succeed("predict m.riesz test.csv --target last");
+    let mut lines = predictions.lines();
+    assert_eq!(lines.next(), Some("quantile_0.1,quantile_0.5,quantile_0.9"));
+    for line in lines {
+        let row: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        assert!(row[0] <= row[1] && row[1] <= row[2], "{line}");
+    }
+}
+
+/// Few whole numbers would be guessed to be classes; the loss says they are counts. Predictions are rates.
+#[test]
+fn counts_are_told_by_the_loss() {
+    let folder = Folder::new("counts");
+    let rows: String = (0..300).map(|i| format!("{},{}\n", i % 30, i % 30 / 10 + i % 2)).collect();
+    folder.write("counts.csv", &format!("x,count\n{rows}"));
+    folder.succeed("fit counts.csv --loss poisson --model m.riesz --quiet");
+    let predictions = folder.succeed("predict m.riesz counts.csv --target last");
+    let rates: Vec<f64> = predictions.lines().skip(1).map(|cell| cell.parse().unwrap()).collect();
+    assert!(rates.iter().all(|&rate| rate > 0.0) && rates[29] > 2.0 * rates[0], "{rates:?}");
+    folder.write("negative.csv", "x,count\n1,2\n2,-1\n");
+    let message = folder.fail("fit negative.csv --loss poisson --model m.riesz", 2);
+    assert!(message.contains("target -1 at row 1"), "{message}");
 }
 
 #[test]
@@ -135,7 +176,12 @@ fn bad_settings_are_refused_by_name() {
     let folder = Folder::new("settings");
     folder.write("ok.csv", &rings(60, 1));
     for (setting, expected) in [
-        ("--loss cubic", "square, logistic, softmax, hinge, squared_hinge"),
+        (
+            "--loss cubic",
+            "square, huber, epsilon_insensitive, absolute, quantile, poisson, logistic, softmax",
+        ),
+        ("--loss huber=-1", "delta"),
+        ("--loss quantile=0.9,0.1", "quantiles"),
         ("--kernel cubic", "gaussian"),
         ("--bandwidth -1", "bandwidth"),
         ("--bandwidth wide", "auto, median, scale"),

@@ -90,6 +90,19 @@ impl Machine {
         matrix(py, values, rows.len())
     }
 
+    /// Predictions of a regression, one row each.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let rows = x.rows()?;
+        let values = detached(py, n_jobs, || self.0.predict(rows))?;
+        matrix(py, values, rows.len())
+    }
+
     /// Indices of the classes decided for.
     #[pyo3(signature = (x, *, n_jobs=None))]
     fn classes<'py>(

@@ -6,6 +6,7 @@ use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
 use riesz::functions::{Bandwidth, Options, Task};
 use riesz::kernel::Projection;
+use riesz::loss::LossSpec;
 use riesz::random::Seed;
 use riesz::Error;
 use std::path::PathBuf;
@@ -24,8 +25,7 @@ impl<'py> Settings<'_, 'py> {
         let classes = self.whole::<usize>("classes")?;
         let task = classes.map_or(Task::Regression(targets), Task::Classification);
         let mut options = Options::new(task, Seed(self.whole("random_state")?.unwrap_or_default()));
-        let loss = self.text("loss")?;
-        options.loss = if loss == "auto" { None } else { Some(named(&loss)?) };
+        options.loss = self.loss()?;
         options.kernel = named(&self.text("kernel")?)?;
         options.bandwidth = self.bandwidth()?;
         options.scaling = named(&self.text("scaling")?)?;
@@ -47,6 +47,27 @@ impl<'py> Settings<'_, 'py> {
     pub fn checkpoint(&self) -> PyResult<Option<CheckpointPolicy>> {
         let path: Option<PathBuf> = self.get("checkpoint", "a path or None")?;
         Ok(path.map(|path| CheckpointPolicy { path, every: CHECKPOINT_EVERY }))
+    }
+
+    /// The loss by its name; parameters come by their own names, from the estimators that have them.
+    fn loss(&self) -> PyResult<Option<LossSpec>> {
+        let (name, number) = (self.text("loss")?, "a number");
+        Ok(match name.as_str() {
+            "auto" => None,
+            "huber" if self.has("delta")? => Some(LossSpec::Huber { delta: self.get("delta", number)? }),
+            "epsilon_insensitive" if self.has("epsilon")? => {
+                Some(LossSpec::EpsilonInsensitive { epsilon: self.get("epsilon", number)? })
+            }
+            "quantile" if self.has("quantiles")? => {
+                Some(LossSpec::Quantile { levels: self.get("quantiles", "a list of numbers")? })
+            }
+            "quantile" => return Err(InvalidInput::new_err("quantiles are for KernelQuantileRegressor")),
+            _ => Some(named(&name)?),
+        })
+    }
+
+    fn has(&self, name: &str) -> PyResult<bool> {
+        self.0.contains(name)
     }
 
     fn bandwidth(&self) -> PyResult<Bandwidth> {

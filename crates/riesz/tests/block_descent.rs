@@ -50,7 +50,7 @@ struct Task {
 }
 
 impl Task {
-    fn classification(spec: LossSpec, classes: usize, (x, labels): (Vec<f32>, Vec<usize>)) -> Self {
+    fn classification(spec: &LossSpec, classes: usize, (x, labels): (Vec<f32>, Vec<usize>)) -> Self {
         let targets = labels.iter().map(|&label| spec.encode(classes, label)).collect();
         let weights = (0..labels.len()).map(|i| 0.5 + (i % 3) as f32).collect();
         Self { x, targets, weights, loss: spec.build(classes).unwrap() }
@@ -68,6 +68,18 @@ impl Task {
         }
         let weights = (0..n).map(|i| 0.5 + (i % 3) as f32).collect();
         Self { x, targets, weights, loss: LossSpec::Square.build(outputs).unwrap() }
+    }
+
+    /// Rates e^{2 sin 2x₀ + x₁}, and none at all for a tenth of the rows.
+    fn rates(n: usize) -> Self {
+        let (mut x, mut targets) = (Vec::new(), Vec::new());
+        for i in 0..n {
+            let (z, u) = draws(6, i);
+            x.extend(z.map(|v| v as f32));
+            targets.push(if u < 0.1 { 0.0 } else { (2.0 * (2.0 * z[0]).sin() + z[1]).exp() as f32 });
+        }
+        let weights = (0..n).map(|i| 0.5 + (i % 3) as f32).collect();
+        Self { x, targets, weights, loss: LossSpec::Poisson.build(1).unwrap() }
     }
 
     fn problem(&self) -> Problem<'_> {
@@ -117,12 +129,14 @@ impl Task {
     }
 }
 
-/// Every loss with a curvature bound, with two and with more outputs; two tiles of rows, the last one ragged.
+/// Losses with a curvature bound, with two and with more outputs, and one with a curvature but no bound; two tiles of
+/// rows, the last one ragged.
 fn smooth_tasks() -> Vec<(String, Task)> {
-    let mut tasks = vec![("square".to_owned(), Task::regression(1_500, 3))];
+    let mut tasks =
+        vec![("square".to_owned(), Task::regression(1_500, 3)), ("poisson".to_owned(), Task::rates(1_500))];
     for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge] {
         for classes in [2, 5] {
-            let task = Task::classification(spec, classes, sectors(1, 1_500, classes));
+            let task = Task::classification(&spec, classes, sectors(1, 1_500, classes));
             tasks.push((format!("{spec}, {classes} classes"), task));
         }
     }
@@ -191,11 +205,11 @@ fn predictions_carried_along_are_the_values_of_the_function() {
 fn the_hinge_loss_comes_down_too() {
     for classes in [2, 3] {
         let config = BlockDescentConfig::default();
-        let task = Task::classification(LossSpec::Hinge, classes, sectors(2, 1_200, classes));
+        let task = Task::classification(&LossSpec::Hinge, classes, sectors(2, 1_200, classes));
         let (state, losses) = task.descend(config, 128, 400);
         let independent = task.mean_loss(&state.predictions);
         assert!((losses[400] - independent).abs() < 1e-9, "{} vs {independent}", losses[400]);
-        let squared = Task::classification(LossSpec::SquaredHinge, classes, sectors(2, 1_200, classes));
+        let squared = Task::classification(&LossSpec::SquaredHinge, classes, sectors(2, 1_200, classes));
         let other = task.mean_loss(&squared.descend(config, 128, 100).0.predictions);
         println!("{classes} classes: {} -> {} -> {}; {other}", losses[0], losses[100], losses[400]);
         assert!(losses[100] < 1.05 * losses[400], "{} then {}", losses[100], losses[400]);
@@ -209,7 +223,7 @@ fn the_hinge_loss_comes_down_too() {
 fn two_moons_are_learnt_by_every_classification_loss() {
     let fresh = moons(11, 2_000);
     for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge, LossSpec::Hinge] {
-        let task = Task::classification(spec, 2, moons(3, 600));
+        let task = Task::classification(&spec, 2, moons(3, 600));
         let (state, _) = task.descend(BlockDescentConfig::default(), 64, 20);
         let error = task.error(&state.f, &fresh);
         println!("{spec}: {error}");
@@ -233,7 +247,7 @@ fn a_separable_problem_is_separated() {
     };
     let (seen, fresh) = (separable(1), separable(2));
     for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge, LossSpec::Hinge] {
-        let task = Task::classification(spec, 2, separable(1));
+        let task = Task::classification(&spec, 2, separable(1));
         let (state, _) = task.descend(BlockDescentConfig { damping: 0.01, ..Default::default() }, 64, 40);
         let errors = [task.error(&state.f, &seen), task.error(&state.f, &fresh)];
         println!("{spec}: {errors:?}");

@@ -5,6 +5,7 @@ use super::geometry::Moments;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
+use super::start::{initial_offset, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Due, Phase, Progress};
@@ -31,11 +32,14 @@ const SMALL_BLOCKS: usize = 16;
 const RIDGE_BLOCKS: usize = 64;
 /// Early stopping looks back this many features…
 const WINDOW_FEATURES: usize = 8_192;
-/// … and ends the fit when the held-out loss fell by less than this share: one percent of the deviation of a
-/// regression, or, where the held-out error of a classifier has stopped falling, two of its loss.
+/// … and ends the fit when the held-out loss fell by less than this share (half of it where the loss is linear in a
+/// residual): one percent of the deviation of a regression, or, where the held-out error of a classifier has stopped
+/// falling, two of its loss.
 const TOLERANCE: f64 = 0.02;
 /// A held-out error that fell by less than this share has stopped falling.
 const ERROR_TOLERANCE: f64 = 0.02;
+/// Standardised targets beyond this are brought back to it where evidence is weighed for a robust loss.
+const EXTREME: f64 = 3.0;
 
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
@@ -72,15 +76,16 @@ impl<'a> Fit<'a> {
         prepared: &'a Prepared<'_>,
         fingerprint: u64,
     ) -> Result<Self> {
-        let outputs = match options.task {
-            Task::Regression(targets) => targets,
-            Task::Classification(classes) => classes,
-        };
-        let loss = loss_spec.build(outputs)?;
         let rows = prepared.rows()?;
-        let (targets, units) = standardise(&prepared.targets, &prepared.weights, options.task);
+        let (targets, units) = standardise(&prepared.targets, &prepared.weights, options.task, &loss_spec);
+        let loss = match options.task {
+            Task::Regression(_) if !units.is_empty() => {
+                loss_spec.build_in(&units.iter().map(|(_, scale)| *scale).collect::<Vec<_>>())?
+            }
+            Task::Regression(outputs) | Task::Classification(outputs) => loss_spec.build(outputs)?,
+        };
         let (weights, held) = set_aside(options, &prepared.weights, prepared.is_small());
-        let offset = initial_offset(loss_spec, &*loss, &targets, &weights);
+        let offset = initial_offset(&loss_spec, &*loss, &targets, &weights);
         let moments = Moments::of(rows, &prepared.weights);
         let small = prepared.is_small();
         Ok(Self {
@@ -141,9 +146,36 @@ impl<'a> Fit<'a> {
     fn default_damping(&self) -> f64 {
         let by_loss = match self.loss_spec {
             LossSpec::Softmax | LossSpec::Logistic => 0.01,
-            LossSpec::Square | LossSpec::SquaredHinge | LossSpec::Hinge => 0.1,
+            // In proportion to the curvature, which is the rate for Poisson and the slope over a residual for losses
+            // that are linear in it.
+            LossSpec::Poisson => 0.1 * self.mean_rate(),
+            _ => 0.1 * self.mean_share(),
         };
         self.options.damping.unwrap_or(by_loss)
+    }
+
+    /// The mean of e^u over the outputs, where u is the offset.
+    fn mean_rate(&self) -> f64 {
+        self.offset.iter().map(|&u| f64::from(u).exp()).sum::<f64>() / self.offset.len() as f64
+    }
+
+    /// [`Loss::residual_share`] of an average output, 1 where the loss has none.
+    fn mean_share(&self) -> f64 {
+        self.loss.residual_share().map_or(1.0, |share| f64::from(share) / self.loss.outputs() as f64)
+    }
+
+    /// The curvature of the loss on small data, whose evidence assumes the square loss and found this share of noise in
+    /// the variance. Absolute deviations of normal noise s cost as much as squares of curvature 1/√2s.
+    fn nominal_curvature(&self, noise: f64) -> f64 {
+        match self.loss_spec {
+            LossSpec::Square => 1.0,
+            LossSpec::Poisson => self.mean_rate(),
+            _ if self.loss_spec.is_classification() => 0.5,
+            _ => {
+                let bound = self.loss.curvature().map_or(f64::INFINITY, f64::from);
+                (self.mean_share() / (2.0 * noise).sqrt()).min(bound)
+            }
+        }
     }
 
     fn problem(&self) -> Problem<'_> {
@@ -162,8 +194,8 @@ impl<'a> Fit<'a> {
             let y = self.centred_targets();
             let mut setting =
                 by_evidence(self.options, self.rows, &self.weights, &self.moments, &y, shape, control)?;
-            // ½ stands for the curvature of a classification loss where the evidence assumes the square loss.
-            let curvature = if self.loss_spec.is_classification() { 0.5 } else { 1.0 };
+            let noise = setting.damping * effective_rows(&self.weights) / (shape.0 * shape.1) as f64;
+            let curvature = self.nominal_curvature(noise);
             setting.damping = self.options.damping.unwrap_or(curvature * setting.damping);
             return Ok((setting, None));
         }
@@ -185,11 +217,21 @@ impl<'a> Fit<'a> {
         race(self.options, &field, &self.moments, damping, course, control)
     }
 
-    /// Targets as the square loss sees them: ±1 per class for classification, minus their weighted mean.
+    /// Targets as the square loss sees them, minus their weighted mean: ±1 per class for classification; of variance one
+    /// for regression, without the extremes where the loss cares little for them, and roots of counts.
     fn centred_targets(&self) -> Vec<f64> {
-        let (n, c) = (self.rows.len(), self.loss.outputs());
+        let n = self.rows.len();
+        let c = match self.options.task {
+            Task::Regression(targets) => targets,
+            Task::Classification(_) => self.loss.outputs(),
+        };
+        let number = |y: f32| match &self.loss_spec {
+            LossSpec::Poisson => f64::from(y).sqrt(),
+            spec if spec.is_linear() => f64::from(y).clamp(-EXTREME, EXTREME),
+            _ => f64::from(y),
+        };
         let value = |i: usize, k: usize| match (self.options.task, c) {
-            (Task::Regression(_), _) => f64::from(self.targets[i * c + k]),
+            (Task::Regression(_), _) => number(self.targets[i * c + k]),
             (Task::Classification(_), 1) => f64::from(self.targets[i]),
             (Task::Classification(_), _) => {
                 if self.targets[i] as usize == k {
@@ -203,7 +245,16 @@ impl<'a> Fit<'a> {
         let mean: Vec<f64> = (0..c)
             .map(|k| (0..n).map(|i| f64::from(self.weights[i]) * value(i, k)).sum::<f64>() / total)
             .collect();
-        (0..n * c).map(|i| value(i / c, i % c) - mean[i % c]).collect()
+        let mut centred: Vec<f64> = (0..n * c).map(|i| value(i / c, i % c) - mean[i % c]).collect();
+        if self.loss_spec.is_classification() || self.loss_spec == LossSpec::Square {
+            return centred;
+        }
+        let square = |i: usize| f64::from(self.weights[i / c]) * centred[i] * centred[i];
+        let variance: Vec<f64> =
+            (0..c).map(|k| (k..n * c).step_by(c).map(square).sum::<f64>() / total).collect();
+        let deviation = |k: usize| if variance[k] > 0.0 { variance[k].sqrt() } else { 1.0 };
+        centred.iter_mut().enumerate().for_each(|(i, y)| *y /= deviation(i % c));
+        centred
     }
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
@@ -320,7 +371,8 @@ impl<'a> Fit<'a> {
         }
         let held = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
         let rising = done - standing.best >= window.max(standing.best / 5);
-        let stalled = held(done - 1) > (1.0 - TOLERANCE) * held(done - 1 - window);
+        let tolerance = if self.loss_spec.is_linear() { 0.5 * TOLERANCE } else { TOLERANCE };
+        let stalled = held(done - 1) > (1.0 - tolerance) * held(done - 1 - window);
         rising || stalled && !self.error_falls(standing)
     }
 
@@ -415,8 +467,7 @@ impl<'a> Fit<'a> {
             true => standing.state.f.len() + standing.state.f.len().div_ceil(10),
             false => standing.state.f.len(),
         });
-        let margin = matches!(self.loss_spec, LossSpec::Hinge | LossSpec::SquaredHinge);
-        if margin && self.has_hold_out() {
+        if self.loss_spec.is_margin() && self.has_hold_out() {
             let c = self.loss.outputs();
             let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
             let scores: Vec<f32> = rows
@@ -454,16 +505,14 @@ impl<'a> Fit<'a> {
         if self.units.is_empty() {
             return f;
         }
-        let c = self.units.len();
-        let offset = f
-            .offset()
-            .iter()
-            .zip(&self.units)
-            .map(|(o, (mean, scale))| (mean + scale * f64::from(*o)) as f32)
-            .collect();
+        // The quantile loss has several outputs for its one target.
+        let c = f.outputs();
+        let units = |i: usize| self.units[i % c % self.units.len()];
+        let shifted = |(i, o): (usize, &f32)| (units(i).0 + units(i).1 * f64::from(*o)) as f32;
+        let offset = f.offset().iter().enumerate().map(shifted).collect();
         let mut out = FeatureExpansion::new(f.map().clone(), offset);
         for b in 0..f.len() {
-            let scaled = |(i, a): (usize, &f32)| (f64::from(*a) * self.units[i % c].1) as f32;
+            let scaled = |(i, a): (usize, &f32)| (f64::from(*a) * units(i).1) as f32;
             out.push(f.coefficients(b).iter().enumerate().map(scaled).collect());
         }
         out
@@ -540,25 +589,6 @@ pub(crate) fn class_of(u: &[f32]) -> usize {
     (1..u.len()).fold(0, |best, c| if u[c] > u[best] { c } else { best })
 }
 
-/// Regression targets with weighted mean zero and variance one, and the way back; class indices as they are.
-fn standardise(targets: &[f32], weights: &[f32], task: Task) -> (Vec<f32>, Vec<(f64, f64)>) {
-    let Task::Regression(c) = task else { return (targets.to_vec(), Vec::new()) };
-    let total = effective_rows(weights);
-    let mean_of = |k: usize, f: &dyn Fn(f64) -> f64| {
-        let terms = weights.iter().enumerate().map(|(i, &w)| f64::from(w) * f(f64::from(targets[i * c + k])));
-        terms.sum::<f64>() / total
-    };
-    let units: Vec<(f64, f64)> = (0..c)
-        .map(|k| {
-            let mean = mean_of(k, &|y| y);
-            let deviation = mean_of(k, &|y| (y - mean).powi(2)).sqrt();
-            (mean, if deviation > 1e-12 * mean.abs() { deviation } else { 1.0 })
-        })
-        .collect();
-    let scaled = |(i, &y): (usize, &f32)| ((f64::from(y) - units[i % c].0) / units[i % c].1) as f32;
-    (targets.iter().enumerate().map(scaled).collect(), units)
-}
-
 /// A tenth of the rows, at most 4,096, held out at random: (training weights, held-out weights).
 fn set_aside(options: &Options, weights: &[f32], small: bool) -> (Vec<f32>, Vec<f32>) {
     let n = weights.len();
@@ -579,26 +609,6 @@ fn set_aside(options: &Options, weights: &[f32], small: bool) -> (Vec<f32>, Vec<
         return (weights.to_vec(), vec![0.0; n]);
     }
     (train, held)
-}
-
-/// The best constant function.
-fn initial_offset(spec: LossSpec, loss: &dyn Loss, targets: &[f32], weights: &[f32]) -> Vec<f32> {
-    let c = loss.outputs();
-    if !spec.is_classification() {
-        return vec![0.0; c];
-    }
-    let total = effective_rows(weights);
-    let share = |wanted: f32| {
-        let mass: f64 =
-            targets.iter().zip(weights).filter(|(y, _)| **y == wanted).map(|(_, &w)| f64::from(w)).sum();
-        (mass / total).clamp(1e-6, 1.0 - 1e-6)
-    };
-    let best = |p: f64| match spec {
-        LossSpec::Softmax if c > 1 => p.ln(),
-        LossSpec::Softmax | LossSpec::Logistic => (p / (1.0 - p)).ln(),
-        _ => 2.0 * p - 1.0,
-    };
-    (0..c).map(|k| best(share(if c == 1 { 1.0 } else { k as f32 })) as f32).collect()
 }
 
 #[cfg(test)]
@@ -635,7 +645,7 @@ mod tests {
     fn coefficients(x: &[f32], y: &[f32]) -> [Vec<f32>; 2] {
         let options = options();
         let data = Training { rows: Rows::single(x, 2).unwrap(), targets: y, weights: None };
-        let prepared = Prepared::new(&data, options.task, LossSpec::SquaredHinge);
+        let prepared = Prepared::new(&data, options.task, &LossSpec::SquaredHinge);
         let fit = Fit::new(&options, LossSpec::SquaredHinge, &prepared, 0).unwrap();
         let solver = BlockDescentConfig::default().build().unwrap();
         let (mut due, mut all) = (Due::new(), [Vec::new(), Vec::new()]);
@@ -683,44 +693,5 @@ mod tests {
         assert!(held != other);
         let none = |options: &Options, small| set_aside(options, &weights, small).1.iter().all(|&h| h == 0.0);
         assert!(none(&options(), true) && none(&Options { early_stopping: false, ..options() }, false));
-    }
-
-    #[test]
-    fn standardised_targets_come_back_in_their_units() {
-        let targets: Vec<f32> =
-            (0..60).map(|i| if i % 2 == 0 { 1e3 + (i % 7) as f32 } else { -5.0 }).collect();
-        let weights: Vec<f32> = (0..30).map(|i| (i % 3) as f32).collect();
-        let (scaled, units) = standardise(&targets, &weights, Task::Regression(2));
-        let mean_of = |k: usize, p: i32| {
-            (0..30).map(|i| f64::from(weights[i]) * f64::from(scaled[2 * i + k]).powi(p)).sum::<f64>()
-                / effective_rows(&weights)
-        };
-        assert!(mean_of(0, 1).abs() < 1e-6 && (mean_of(0, 2) - 1.0).abs() < 1e-6);
-        // A constant target stays at zero, not at 0/0.
-        assert!(scaled.iter().skip(1).step_by(2).all(|&y| y == 0.0));
-        for (i, y) in targets.iter().enumerate() {
-            let back = units[i % 2].0 + units[i % 2].1 * f64::from(scaled[i]);
-            assert!((back - f64::from(*y)).abs() < 1e-3);
-        }
-    }
-
-    /// The offset is the best constant: the weighted derivatives of the loss cancel there.
-    #[test]
-    fn the_offset_is_stationary() {
-        for spec in [LossSpec::Softmax, LossSpec::Logistic, LossSpec::SquaredHinge] {
-            for classes in [2, 4] {
-                let loss = spec.build(classes).unwrap();
-                let c = loss.outputs();
-                let targets: Vec<f32> = (0..90).map(|i| spec.encode(classes, i * i % 7 % classes)).collect();
-                let weights: Vec<f32> = (0..90).map(|i| (i % 4) as f32).collect();
-                let offset = initial_offset(spec, &*loss, &targets, &weights);
-                let (u, mut r) = (offset.repeat(90), vec![0.0; 90 * c]);
-                loss.residuals(&u, &targets, &weights, &mut r);
-                for k in 0..c {
-                    let sum: f32 = r.iter().skip(k).step_by(c).sum();
-                    assert!(sum.abs() < 1e-3, "{spec}, {classes} classes, output {k}: {sum}");
-                }
-            }
-        }
     }
 }

@@ -98,12 +98,13 @@ impl KernelMachine {
             return Self::stream(options, data, control);
         }
         let loss = default_loss(options, data);
-        let prepared = Prepared::new(data, options.task, loss);
+        check_targets(&loss, options.task, data)?;
+        let prepared = Prepared::new(data, options.task, &loss);
         let print = match control.checkpoint {
             Some(_) => fingerprint(prepared.rows()?, &prepared.targets, &prepared.weights),
             None => 0,
         };
-        let outcome = Fit::new(options, loss, &prepared, print)?.run(control)?;
+        let outcome = Fit::new(options, loss.clone(), &prepared, print)?.run(control)?;
         let map = outcome.f.map();
         let header = Header {
             options: options.clone(),
@@ -141,16 +142,18 @@ impl KernelMachine {
     pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
         data.check(self.header.options.task)?;
         self.header.options.kernel.check_domain(data.rows)?;
+        check_targets(&self.header.loss, self.header.options.task, data)?;
         control.start(self.header.options.max_time);
         self.learn(data, control)
     }
 
     /// The constant function with bandwidth and scaling from `data`.
     fn empty(options: &Options, data: &Training<'_>) -> Result<Self> {
-        let loss = options.loss.unwrap_or(match options.task {
+        let loss = options.loss.clone().unwrap_or(match options.task {
             Task::Regression(_) => LossSpec::Square,
             Task::Classification(_) => LossSpec::Softmax,
         });
+        check_targets(&loss, options.task, data)?;
         let n = data.rows.len();
         let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         let moments = Moments::of(data.rows, &weights);
@@ -172,7 +175,7 @@ impl KernelMachine {
         };
         let block_size = options.block_size.unwrap_or(512);
         let map = options.feature_map(bandwidth, block_size, scaling)?;
-        let f = FeatureExpansion::new(map, vec![0.0; outputs(loss, options.task)]);
+        let f = FeatureExpansion::new(map, vec![0.0; outputs(&loss, options.task)]);
         let header = Header {
             options: options.clone(),
             loss,
@@ -247,13 +250,24 @@ impl KernelMachine {
         self.f.outputs()
     }
 
-    /// f at `rows`, n×C row-major: predictions in the units of the targets, or class scores.
+    /// f at `rows`, n×C row-major: numbers as the loss compares them with the targets, or class scores.
     pub fn decision(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         rows.check_finite("X")?;
         self.f.map().kernel.check_domain(rows)?;
         let mut out = vec![0.0; rows.len() * self.outputs()];
         self.f.evaluate(rows, &mut out)?;
         Ok(out)
+    }
+
+    /// Predictions of a regression, n×C row-major: f itself; for the Poisson loss the mean e^f; for the quantile loss
+    /// the values of f in increasing order, so that quantiles do not cross.
+    pub fn predict(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        if self.header.loss.is_classification() {
+            return Err(Error::Conflict("a classification model predicts classes, not numbers".into()));
+        }
+        let mut values = self.decision(rows)?;
+        values.chunks_exact_mut(self.outputs()).for_each(|u| self.header.loss.predict(u));
+        Ok(values)
     }
 
     /// The most likely class of each row.
@@ -288,7 +302,7 @@ impl KernelMachine {
         let map = self.f.map();
         Summary {
             task: self.header.options.task,
-            loss: self.header.loss,
+            loss: self.header.loss.clone(),
             kernel: map.kernel.clone(),
             bandwidth: map.bandwidth,
             scaling: if self.header.standard { "standard" } else { "none" },
@@ -355,10 +369,11 @@ impl KernelMachine {
         let header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;
         header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        header.loss.check().map_err(|e| Error::Format(e.to_string()))?;
         if header.loss.is_classification() != matches!(header.options.task, Task::Classification(_)) {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
         }
-        let c = outputs(header.loss, header.options.task);
+        let c = outputs(&header.loss, header.options.task);
         let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
         if columns == 0 || c == 0 {
             return Err(Error::Format("a model needs at least one column and one output".into()));
@@ -392,10 +407,17 @@ impl KernelMachine {
 }
 
 /// Outputs of a task under a loss.
-fn outputs(loss: LossSpec, task: Task) -> usize {
+fn outputs(loss: &LossSpec, task: Task) -> usize {
     match task {
-        Task::Regression(targets) => targets,
-        Task::Classification(classes) => loss.outputs(classes),
+        Task::Regression(size) | Task::Classification(size) => loss.outputs(size),
+    }
+}
+
+/// Refuses targets outside the domain of the loss.
+fn check_targets(loss: &LossSpec, task: Task, data: &Training<'_>) -> Result<()> {
+    match task {
+        Task::Regression(targets) => loss.check_targets(data.targets, targets),
+        Task::Classification(_) => Ok(()),
     }
 }
 
@@ -403,7 +425,7 @@ fn outputs(loss: LossSpec, task: Task) -> usize {
 /// calibrated on held-out rows), or softmax where no rows are held out.
 fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
     let n = data.rows.len();
-    options.loss.unwrap_or(match options.task {
+    options.loss.clone().unwrap_or(match options.task {
         Task::Regression(_) => LossSpec::Square,
         Task::Classification(_) if n < SMALL || !options.early_stopping => LossSpec::Softmax,
         Task::Classification(_) => LossSpec::SquaredHinge,

@@ -8,6 +8,7 @@ mod machine;
 mod options;
 mod race;
 mod random_features;
+mod start;
 mod training;
 
 pub use calibration::Calibration;

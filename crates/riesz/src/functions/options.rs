@@ -209,18 +209,22 @@ impl Options {
                 return Err(Error::OneClass(format!("{classes} class")));
             }
         }
+        self.loss.as_ref().map(LossSpec::check).transpose()?;
         let regression = matches!(self.task, Task::Regression(_));
-        match self.loss {
-            Some(loss) if regression && loss.is_classification() => {
-                Err(Error::Conflict(format!("loss = {loss} is for classification; use square")))
-            }
+        match &self.loss {
+            Some(loss) if regression && loss.is_classification() => Err(Error::Conflict(format!(
+                "loss = {loss} is for classification; use square, huber, epsilon_insensitive, absolute, quantile or poisson"
+            ))),
             _ if !regression && self.solver == SolverSpec::Ridge => Err(Error::Conflict(
                 "solver = ridge is for regression; classifiers are fitted by block or stream".into(),
             )),
-            Some(LossSpec::Square) if !regression => Err(Error::Conflict(
-                "loss = square is for regression; use squared_hinge, softmax, logistic or hinge".into(),
-            )),
-            Some(loss) if self.solver == SolverSpec::Ridge && loss != LossSpec::Square => {
+            Some(loss) if !regression && !loss.is_classification() => Err(Error::Conflict(format!(
+                "loss = {loss} is for regression; use squared_hinge, softmax, logistic, hinge or crammer_singer"
+            ))),
+            Some(loss @ LossSpec::Quantile { .. }) if self.task != Task::Regression(1) => {
+                Err(Error::Conflict(format!("loss = {loss} takes one target; fit one model for each")))
+            }
+            Some(loss) if self.solver == SolverSpec::Ridge && *loss != LossSpec::Square => {
                 Err(Error::Conflict(format!(
                     "solver = ridge solves the square loss; loss = {loss} needs solver = block"
                 )))

@@ -86,7 +86,7 @@ pub(crate) const SMALL: usize = 2_000;
 
 impl<'a> Prepared<'a> {
     /// Encodes class indices for `loss`; merges identical rows of small data.
-    pub(crate) fn new(data: &Training<'a>, task: Task, loss: LossSpec) -> Self {
+    pub(crate) fn new(data: &Training<'a>, task: Task, loss: &LossSpec) -> Self {
         let n = data.rows.len();
         let mut weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         tame(&mut weights);
@@ -128,7 +128,7 @@ pub(crate) fn effective_rows(weights: &[f32]) -> f64 {
     weights.iter().map(|&w| f64::from(w)).sum()
 }
 
-fn encode(targets: &[f32], task: Task, loss: LossSpec) -> Vec<f32> {
+fn encode(targets: &[f32], task: Task, loss: &LossSpec) -> Vec<f32> {
     match task {
         Task::Regression(_) => targets.to_vec(),
         Task::Classification(classes) => targets.iter().map(|&y| loss.encode(classes, y as usize)).collect(),
@@ -190,7 +190,7 @@ mod tests {
         let (x, y) = (vec![0.5_f32; 2_000], vec![1.0_f32; 2_000]);
         let prepared = |x: &[f32], weights: Option<&[f32]>| {
             let data = Training { rows: Rows::single(x, 1).unwrap(), targets: &y[..x.len()], weights };
-            let prepared = Prepared::new(&data, Task::Regression(1), LossSpec::Square);
+            let prepared = Prepared::new(&data, Task::Regression(1), &LossSpec::Square);
             (prepared.is_small(), prepared.rows().unwrap().len(), effective_rows(&prepared.weights))
         };
         assert_eq!(prepared(&x, None), (false, 2_000, 2_000.0));

@@ -3,9 +3,20 @@
 //! One file per loss. A loss acts on a row of outputs u ∈ ℝᶜ and a row of targets y; what a solver needs
 //! of many rows at once (residuals, weights) is derived from it here, one dynamic call per tile.
 
+mod absolute;
+mod crammer_singer;
+mod density_ratio_kl;
+mod density_ratio_square;
+mod epsilon_insensitive;
+mod exponential;
 mod hinge;
+mod huber;
+mod kink;
 mod logistic;
-mod one_versus_rest;
+mod novelty;
+mod poisson;
+mod quantile;
+mod separable;
 mod softmax;
 mod spec;
 mod square;
@@ -14,9 +25,19 @@ mod squared_hinge;
 #[cfg(test)]
 mod laws;
 
-pub use hinge::{Hinge, SmoothedHinge};
+pub use absolute::Absolute;
+pub use crammer_singer::{CrammerSinger, SmoothedCrammerSinger};
+pub use density_ratio_kl::DensityRatioKl;
+pub use density_ratio_square::DensityRatioSquare;
+pub use epsilon_insensitive::EpsilonInsensitive;
+pub use hinge::Hinge;
+pub use huber::Huber;
+pub use kink::{Shortfall, Smoothed};
 pub use logistic::Logistic;
-pub use one_versus_rest::OneVersusRest;
+pub use novelty::Novelty;
+pub use poisson::Poisson;
+pub use quantile::{Quantile, SmoothedQuantile};
+pub use separable::Separable;
 pub use softmax::Softmax;
 pub use spec::LossSpec;
 pub use square::Square;
@@ -30,7 +51,7 @@ pub trait Loss: Send + Sync {
     /// Number C of outputs u.
     fn outputs(&self) -> usize;
 
-    /// Numbers per target: C for regression, 1 (a class index or ±1) for classification.
+    /// Numbers per target: C for most of regression, 1 (a class index or ±1) for classification.
     fn targets(&self) -> usize {
         1
     }
@@ -64,6 +85,16 @@ pub trait Loss: Send + Sync {
         }
     }
 
+    /// Whether outputs differ so much in curvature that each deserves a linear system of its own.
+    fn has_separate_curvatures(&self) -> bool {
+        false
+    }
+
+    /// Weighted local curvatures of many rows with respect to one output, where they are separate.
+    fn output_curvatures(&self, _output: usize, u: &[f32], y: &[f32], weights: &[f32], out: &mut [f32]) {
+        self.curvatures(u, y, weights, out);
+    }
+
     /// Σ w ℓ over many rows.
     fn total(&self, u: &[f32], y: &[f32], weights: &[f32]) -> f64 {
         let (c, t) = (self.outputs(), self.targets());
@@ -77,6 +108,12 @@ pub trait Loss: Send + Sync {
     /// A differentiable stand-in with a curvature bound that tends to this loss as `width` → 0; the fast
     /// solver lets the width shrink. `None` where the loss needs none or the width is not positive.
     fn smoothed(&self, _width: f32) -> Option<Box<dyn Loss>> {
+        None
+    }
+
+    /// The mean loss over the mean size of a residual, about, where the loss grows in proportion to it: the width of a
+    /// smoothing is then measured in residuals. `None` where widths are measured in the margin, which is one.
+    fn residual_share(&self) -> Option<f32> {
         None
     }
 }

@@ -9,6 +9,7 @@ use crate::random::BlockIndex;
 use crate::space::{FeatureExpansion, Space};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Settings of [`BlockDescent`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +105,18 @@ impl std::fmt::Debug for Workspace {
     }
 }
 
+/// What one linear system is made from.
+struct Observed {
+    /// The outputs it is solved for.
+    outputs: Range<usize>,
+    /// Their residuals, a row each.
+    residual: Vec<f32>,
+    /// Weighted curvatures of the rows.
+    curvature: Vec<f32>,
+    /// Their sum, relative to that of an average system; so much of the damping it gets.
+    share: f64,
+}
+
 /// Facts about one step.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockInfo {
@@ -116,9 +129,24 @@ pub struct BlockInfo {
 /// Rows whose features are held in memory at a time, unless set.
 const CHUNK: usize = 8_192;
 
+/// The least share of the damping a system gets, were all its rows flat.
+const LEAST_SHARE: f64 = 1e-3;
+
 /// Width of the smoothed stand-in of a loss without curvature, at sweep position b: 2^{−b/6}, at least 1/16.
 fn smoothing_width(b: usize) -> f32 {
     (-(b as f32) / 6.0).exp2().max(1.0 / 16.0)
+}
+
+/// What widths are measured in: the mean size of the residuals where the loss grows in proportion to them, from a
+/// thousandth of the scale of the targets to that scale; else the margin, one.
+fn smoothing_unit(problem: &Problem<'_>, predictions: &[f32]) -> f32 {
+    let residual = |share| (mean_loss(problem.loss, problem, predictions) / f64::from(share)) as f32;
+    problem.loss.residual_share().map_or(1.0, |share| residual(share).clamp(1e-3, 1.0))
+}
+
+/// The stand-in at sweep position b, where the loss needs one.
+fn smoothed(problem: &Problem<'_>, predictions: &[f32], b: usize) -> Option<Box<dyn Loss>> {
+    problem.loss.smoothed(smoothing_width(b) * smoothing_unit(problem, predictions))
 }
 
 impl BlockDescentConfig {
@@ -152,7 +180,7 @@ impl BlockDescent {
     /// Adds one fresh block.
     pub fn step(&self, state: &mut BlockState, problem: &Problem<'_>) -> Result<BlockInfo> {
         let b = state.f.len();
-        let smoothed = problem.loss.smoothed(smoothing_width(b));
+        let smoothed = smoothed(problem, &state.predictions, b);
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
         let block = state.f.map().draw(BlockIndex(b as u64));
         let (alpha, before) = self.direction(state, problem, loss, (BlockIndex(b as u64), &block), None)?;
@@ -175,7 +203,7 @@ impl BlockDescent {
 
     /// One step of a further sweep: block coordinate descent on the existing block `b`.
     pub fn revisit(&self, state: &mut BlockState, problem: &Problem<'_>, b: usize) -> Result<BlockInfo> {
-        let smoothed = problem.loss.smoothed(smoothing_width(state.f.len()));
+        let smoothed = smoothed(problem, &state.predictions, state.f.len());
         let loss = smoothed.as_deref().unwrap_or(problem.loss);
         let current = state.f.coefficients(b).to_vec();
         let block = state.f.map().draw(BlockIndex(b as u64));
@@ -217,54 +245,84 @@ impl BlockDescent {
         current: Option<&[f32]>,
     ) -> Result<(Vec<f32>, f64)> {
         let (m, c) = (state.f.map().block_size, loss.outputs());
-        let (residual, curvature, value) = self.observe(state, problem, loss);
+        let (systems, value) = self.observe(state, problem, loss);
         let total: f64 = problem.weights.iter().map(|&w| f64::from(w)).sum();
         let (path, n) = (state.f.path(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
         let damping = self.config.damping * state.f.map().mean_square(problem.rows);
         let Workspace { gram, system } = &mut state.workspace;
-        let rows = GramRows { weights: &curvature, sample, chunk };
-        let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram);
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
-        let right: Vec<f64> = (0..c * m)
-            .map(|i| {
-                let pull = current.map_or(0.0, |a| ridge * f64::from(a[i % m * c + i / m]));
-                f64::from(gradient[i]) / total - pull
-            })
-            .collect();
-        let solution = solve_regularised(system, gram, 1.0 / total, damping + ridge, &right);
-        let alpha =
-            solution.ok_or(Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" })?;
-        Ok((alpha.into_iter().map(|a| (self.config.step * a) as f32).collect(), value))
+        let mut alpha = vec![0.0; m * c];
+        for Observed { outputs, residual, curvature, share } in systems {
+            let rows = GramRows { weights: &curvature, sample, chunk };
+            let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram);
+            let own = |feature: usize, output: usize| feature * c + outputs.start + output;
+            let right: Vec<f64> = (0..outputs.len() * m)
+                .map(|i| {
+                    let pull = current.map_or(0.0, |a| ridge * f64::from(a[own(i % m, i / m)]));
+                    f64::from(gradient[i]) / total - pull
+                })
+                .collect();
+            let solution = solve_regularised(system, gram, 1.0 / total, share * damping + ridge, &right);
+            let failed = Error::NotPositiveDefinite { block: b.0 as usize, size: m, raise: "damping" };
+            for (i, a) in solution.ok_or(failed)?.into_iter().enumerate() {
+                alpha[own(i / outputs.len(), i % outputs.len())] = (self.config.step * a) as f32;
+            }
+        }
+        Ok((alpha, value))
     }
 
-    /// Residuals, curvatures and the mean loss at the current predictions.
-    fn observe(
+    /// Residuals and curvatures at the current predictions, of all outputs together or of each on its own, and the mean
+    /// loss.
+    fn observe(&self, state: &BlockState, problem: &Problem<'_>, loss: &dyn Loss) -> (Vec<Observed>, f64) {
+        let c = loss.outputs();
+        let step = if loss.has_separate_curvatures() { 1 } else { c };
+        let (mut systems, values): (Vec<_>, Vec<_>) =
+            (0..c).step_by(step).map(|k| self.observe_outputs(state, problem, loss, k..k + step)).unzip();
+        let mass = |h: &[f32]| h.iter().map(|&h| f64::from(h)).sum::<f64>();
+        if systems.len() > 1 {
+            let masses: Vec<f64> = systems.iter().map(|system| mass(&system.curvature)).collect();
+            let mean = masses.iter().sum::<f64>() / masses.len() as f64;
+            let share = |mass: f64| if mean > 0.0 { (mass / mean).max(LEAST_SHARE) } else { 1.0 };
+            systems.iter_mut().zip(masses).for_each(|(system, mass)| system.share = share(mass));
+        }
+        (systems, values[0])
+    }
+
+    fn observe_outputs(
         &self,
         state: &BlockState,
         problem: &Problem<'_>,
         loss: &dyn Loss,
-    ) -> (Vec<f32>, Vec<f32>, f64) {
+        outputs: Range<usize>,
+    ) -> (Observed, f64) {
         let (c, t) = (loss.outputs(), loss.targets());
         let n = problem.rows.len();
-        let (mut residual, mut curvature) = (vec![0.0; n * c], vec![0.0; n]);
-        let parts: Vec<_> =
-            tiles(n).zip(residual.chunks_mut(TILE * c)).zip(curvature.chunks_mut(TILE)).collect();
-        let sums = parts.into_par_iter().map(|((tile, r), h)| {
+        let (mut residual, mut curvature) = (vec![0.0; n * outputs.len()], vec![0.0; n]);
+        let chunks = residual.chunks_mut(TILE * outputs.len()).zip(curvature.chunks_mut(TILE));
+        let parts: Vec<_> = tiles(n).zip(chunks).collect();
+        let sums = parts.into_par_iter().map(|(tile, (r, h))| {
             let u = &state.predictions[tile.start * c..tile.end * c];
             let y = &problem.targets[tile.start * t..tile.end * t];
             let w = &problem.weights[tile];
-            loss.residuals(u, y, w, r);
+            if outputs.len() == c {
+                loss.residuals(u, y, w, r);
+            } else {
+                let mut all = vec![0.0; u.len()];
+                loss.residuals(u, y, w, &mut all);
+                r.iter_mut().zip(all.chunks_exact(c)).for_each(|(r, row)| *r = row[outputs.start]);
+            }
             match (self.config.local_curvature, loss.curvature()) {
                 (false, Some(bound)) => h.iter_mut().zip(w).for_each(|(h, w)| *h = bound * w),
-                _ => loss.curvatures(u, y, w, h),
+                _ if outputs.len() == c => loss.curvatures(u, y, w, h),
+                _ => loss.output_curvatures(outputs.start, u, y, w, h),
             }
             loss_and_mass(loss, u, y, w)
         });
         let sums: Vec<_> = sums.collect();
-        (residual, curvature, mean(&sums))
+        (Observed { outputs, residual, curvature, share: 1.0 }, mean(&sums))
     }
 }
 

@@ -1,0 +1,57 @@
+//! The least-squares loss of a density ratio.
+
+use super::density_ratio_kl::{is_numerator, numerator_conjugate};
+use super::{Conjugate, Loss};
+
+/// Density-ratio loss, least squares: ℓ(u) = −u for a row of the numerator p (target +1), ½u² for a row of the
+/// denominator q (target −1). The minimiser of ½E_q[f²] − E_p[f] is f = p/q.
+///
+/// Numerator: ℓ' = −1, ℓ'' = 0; ℓ* = 0 at a = −1 alone, where any u is a subgradient (0 is returned).
+/// Denominator: ℓ' = u; ℓ'' = 1; ℓ*(a) = ½a²; ∇ℓ* = a.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DensityRatioSquare;
+
+impl Loss for DensityRatioSquare {
+    fn name(&self) -> &'static str {
+        "density_ratio_square"
+    }
+
+    fn outputs(&self) -> usize {
+        1
+    }
+
+    fn value(&self, u: &[f32], y: &[f32]) -> f64 {
+        let u = f64::from(u[0]);
+        if is_numerator(y) {
+            -u
+        } else {
+            0.5 * u * u
+        }
+    }
+
+    fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
+        out[0] = if is_numerator(y) { -1.0 } else { u[0] };
+    }
+
+    fn curvature(&self) -> Option<f32> {
+        Some(1.0)
+    }
+
+    fn local_curvature(&self, _u: &[f32], y: &[f32]) -> f32 {
+        f32::from(u8::from(!is_numerator(y)))
+    }
+}
+
+impl Conjugate for DensityRatioSquare {
+    fn conjugate(&self, a: &[f32], y: &[f32]) -> f64 {
+        if is_numerator(y) {
+            numerator_conjugate(a)
+        } else {
+            0.5 * f64::from(a[0]).powi(2)
+        }
+    }
+
+    fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
+        out[0] = if is_numerator(y) { 0.0 } else { a[0] };
+    }
+}
