@@ -22,8 +22,8 @@ class KernelQuantileRegressor(Regression):
     quantiles : float or sequence of float, default=(0.05, 0.5, 0.95)
         Levels between 0 and 1, increasing.
     non_crossing : bool, default=True
-        Whether predictions of a row are put into increasing order. Quantiles learnt side by side may
-        cross where there is little data; in order they are nowhere farther from the true ones.
+        Whether predictions of a row are put into increasing order. Quantiles learnt side by side
+        may cross where there is little data; in order they are no farther from the true ones.
     kernel : str, default="gaussian"
         A kernel by name, with its parameters in parentheses, or a sum or product of them; see
         :class:`riesz.RandomFeatures` for the list.

@@ -252,6 +252,8 @@ class KernelRegressor(MultiOutputMixin, Regression):
                 "the file holds a classification; read it with KernelClassifier.load"
             )
         if loss_name(summary) == "quantile":
-            raise InvalidInput("the file holds quantiles; read it with KernelQuantileRegressor.load")
+            raise InvalidInput(
+                "the file holds quantiles; read it with KernelQuantileRegressor.load"
+            )
         several = [task["regression"]] if task["regression"] > 1 else []
         self._targets = tuple(note.get("targets", several))

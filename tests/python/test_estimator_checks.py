@@ -6,9 +6,11 @@ from riesz import KernelClassifier, KernelQuantileRegressor, KernelRegressor, Ra
 
 
 def expected_failures(estimator):
-    """Several quantiles of a row are several predictions, where the checks expect one."""
+    """Return what a check takes for granted and an estimator does not promise."""
     if isinstance(estimator, KernelQuantileRegressor) and estimator.quantiles != 0.5:
         return {"check_regressors_train": "predictions have a column for each quantile"}
+    if estimator.loss == "poisson":
+        return {"check_regressor_multioutput": "its targets are negative, whatever the tags say"}
     return {}
 
 

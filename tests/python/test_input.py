@@ -161,12 +161,14 @@ def test_quantiles_are_of_one_target():
 def test_negative_counts_are_refused_by_row():
     counts = np.arange(40.0)
     counts[7] = -2
-    with pytest.raises(InvalidInput, match="target -2 at row 7 is not admissible for the poisson loss"):
+    with pytest.raises(
+        InvalidInput, match="target -2 at row 7 is not admissible for the poisson loss"
+    ):
         KernelRegressor(loss="poisson").fit(X, counts)
 
 
 def test_a_loss_for_numbers_does_not_classify():
-    with pytest.raises(InvalidInput, match="loss = huber=1.35 is for regression"):
+    with pytest.raises(InvalidInput, match=r"loss = huber=1\.35 is for regression"):
         KernelClassifier(loss="huber").fit(X, LABELS)
 
 

@@ -35,7 +35,9 @@ def test_quantiles_are_as_good_as_boosted_ones(fan, n):
 
 def test_quantiles_cover(fan):
     X, y = fan
-    low, middle, high = KernelQuantileRegressor(random_state=0).fit(X[:4000], y[:4000]).predict(X[4000:]).T
+    low, middle, high = (
+        KernelQuantileRegressor(random_state=0).fit(X[:4000], y[:4000]).predict(X[4000:]).T
+    )
     # Of 4,000 rows seen and as many fresh ones: sqrt(p (1 - p) 2 / 4000), four times that, and
     # 0.01 for what thirty degrees of freedom learn by heart.
     for share, level in ((y[4000:] < low, 0.05), (y[4000:] < middle, 0.5), (y[4000:] < high, 0.95)):
@@ -75,7 +77,9 @@ def test_quantiles_go_through_files(fan, tmp_path):
         assert again.loss_ == "quantile"
         with pytest.raises(InvalidInput, match=r"read it with KernelQuantileRegressor\.load"):
             KernelRegressor.load(tmp_path / "model")
-    KernelRegressor(loss="huber", delta=0.5, max_blocks=2).fit(X[:100], y[:100]).save(tmp_path / "huber")
+    KernelRegressor(loss="huber", delta=0.5, max_blocks=2).fit(X[:100], y[:100]).save(
+        tmp_path / "huber"
+    )
     again = KernelRegressor.load(tmp_path / "huber")
     assert (again.loss_, again.delta) == ("huber", 0.5)
     with pytest.raises(InvalidInput, match="holds no quantiles"):
@@ -91,7 +95,8 @@ def test_huber_agrees_with_the_linear_one_on_a_line():
     line = HuberRegressor(epsilon=1.35, alpha=0).fit(X, y).predict(grid)
     ours = KernelRegressor(loss="huber", delta=0.27, random_state=0).fit(X, y).predict(grid)
     square = KernelRegressor(random_state=0).fit(X, y).predict(grid)
-    # Noise of 0.2 over sqrt(1500 / 10) for ten degrees of freedom: 0.016 on average, at most four times that.
+    # Noise of 0.2 over sqrt(1500 / 10) for ten degrees of freedom: 0.016 on average, and at most
+    # four times that.
     assert np.abs(ours - line).max() < 0.065
     assert np.abs(square - line).max() > 1
 
@@ -113,7 +118,7 @@ def test_rates_are_found(n):
     machine = KernelRegressor(loss="poisson", random_state=0).fit(X[:n], y[:n])
     found = machine.predict(X[4000:])
     assert (found > 0).all()
-    # Twenty degrees of freedom of n counts of two or so: a deviance of 20 / n on top of that of the truth.
+    # Twenty degrees of freedom on n rows: a deviance of 20 / n on top of that of the truth.
     ours, truth, line = (
         mean_poisson_deviance(y[4000:], v)
         for v in (found, rate[4000:], PoissonRegressor(alpha=0).fit(X[:n], y[:n]).predict(X[4000:]))
@@ -125,7 +130,9 @@ def test_rates_are_found(n):
 def test_several_targets_are_fitted_together():
     rng = np.random.default_rng(14)
     X = rng.uniform(-1, 1, size=(400, 1))
-    Y = np.column_stack([np.sin(3 * X[:, 0]), 100 * X[:, 0] ** 2]) + 0.01 * rng.normal(size=(400, 2))
+    Y = np.column_stack([np.sin(3 * X[:, 0]), 100 * X[:, 0] ** 2]) + 0.01 * rng.normal(
+        size=(400, 2)
+    )
     for loss in ("huber", "absolute", "epsilon_insensitive"):
         found = KernelRegressor(loss=loss, epsilon=0.01, random_state=0).fit(X, Y).predict(X)
         assert found.shape == Y.shape
@@ -156,5 +163,5 @@ def test_crammer_singer_probabilities_are_calibrated():
     entropy = -(frequencies * np.log(frequencies)).sum()
     truth = np.exp(logits[3000:]) / np.exp(logits[3000:]).sum(axis=1, keepdims=True)
     best = -np.log(truth[np.arange(2000), y[3000:]]).mean()
-    # Scores of hinges say little beyond the margin, but more than frequencies: half of what there is.
+    # Scores of hinges say little beyond the margin, but more than frequencies: half of it all.
     assert log_loss < best + 0.5 * (entropy - best), (best, log_loss, entropy)
