@@ -305,7 +305,7 @@ fn rows_without_a_say_are_passed_over() {
         let case = Case { rows, columns, features, outputs, structured, paired: false, seed: 3 };
         let (x, block, n, m, c) = (case.x(), case.block(), rows, features, outputs);
         let rows = Rows::single(&x, columns).unwrap();
-        let has_a_say = |i: usize| i >= 2_048 && i % 3 == 0 || i < 1_024 && i % 7 == 2;
+        let has_a_say = |i: usize| i >= 2_048 && i.is_multiple_of(3) || i < 1_024 && i % 7 == 2;
         let masked = |values: Vec<f32>, each: usize| -> Vec<f32> {
             values.iter().enumerate().map(|(i, &v)| if has_a_say(i / each) { v } else { 0.0 }).collect()
         };
