@@ -255,7 +255,7 @@ fn streams_take_every_loss() {
 fn density_ratios_are_found() {
     let draw = |i: usize| {
         let [a, ..] = Address::new(Seed(12), Stream::Synthetic, BlockIndex(0), i as u32).words(0);
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             (2.0 * uniform_open(a) - 1.0, -1.0)
         } else {
             (2.0 * uniform_open(a).sqrt() - 1.0, 1.0)
