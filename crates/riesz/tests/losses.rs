@@ -4,8 +4,11 @@
 use riesz::data::Rows;
 use riesz::driver::quietly;
 use riesz::functions::{Bandwidth, KernelMachine, Options, Task, Training};
-use riesz::loss::LossSpec;
+use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
+use riesz::loss::{DensityRatioKl, DensityRatioSquare, Loss, LossSpec};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
+use riesz::solver::{BlockDescentConfig, Problem};
+use riesz::space::FeatureExpansion;
 
 /// One column x, uniform on [−1, 1], and a target that is a function of x, a normal number and a uniform one.
 struct Data {
@@ -243,5 +246,35 @@ fn streams_take_every_loss() {
         println!("{loss}: {found}");
         // The function has deviation 0.7 around a mean of 2, a median is up to 0.3 below the mean of counts.
         assert!(found < 0.6, "{loss}: {found}");
+    }
+}
+
+/// A density ratio p/q = 1 + x: q is uniform on [−1, 1] and p has the density (1 + x)/2 there, so x = 2√u − 1. Rows of
+/// both in equal numbers; a dozen degrees of freedom on 4,000 rows leave √(12/4000) = 0.055, three times that.
+#[test]
+fn density_ratios_are_found() {
+    let draw = |i: usize| {
+        let [a, ..] = Address::new(Seed(12), Stream::Synthetic, BlockIndex(0), i as u32).words(0);
+        if i.is_multiple_of(2) {
+            (2.0 * uniform_open(a) - 1.0, -1.0)
+        } else {
+            (2.0 * uniform_open(a).sqrt() - 1.0, 1.0)
+        }
+    };
+    let (x, targets): (Vec<f32>, Vec<f32>) = (0..8_000).map(draw).map(|(x, y)| (x as f32, y)).unzip();
+    let rows = Rows::single(&x, 1).unwrap();
+    let (least_squares, kl): (&dyn Loss, &dyn Loss) = (&DensityRatioSquare, &DensityRatioKl);
+    for (loss, ratio) in [(least_squares, (|u| u) as fn(f64) -> f64), (kl, f64::exp)] {
+        let problem = Problem { rows, targets: &targets, weights: &[1.0; 8_000], loss };
+        let solver = BlockDescentConfig::default().build().unwrap();
+        let map = FeatureMap::new(KernelSpec::Gaussian, 1.0, 64, Seed(1), Scaling::identity(1)).unwrap();
+        let mut state = solver.init(FeatureExpansion::new(map, vec![0.0]), rows).unwrap();
+        (0..30).for_each(|_| _ = solver.step(&mut state, &problem).unwrap());
+        let error = |(u, x): (&f32, &f32)| (ratio(f64::from(*u)) - f64::from(1.0 + x)).powi(2);
+        // Under q, where the ratio is to be known.
+        let errors = state.predictions.iter().zip(&x).step_by(2).map(error);
+        let found = (errors.sum::<f64>() / 4_000.0).sqrt();
+        println!("{}: {found}", loss.name());
+        assert!(found < 0.165, "{}: {found}", loss.name());
     }
 }

@@ -128,7 +128,7 @@ pub struct Options {
     pub damping: Option<f64>,
     /// Features per block; `None`: by the number of rows.
     pub block_size: Option<usize>,
-    /// Most blocks; `None`: as many as make [`MOST_FEATURES`] features (ridge: 64 blocks).
+    /// Most blocks; `None`: as many as make 131,072 features (ridge: 64 blocks).
     pub max_blocks: Option<usize>,
     /// Sweeps over the blocks after the first.
     pub sweeps: usize,

@@ -4,7 +4,7 @@ use super::exponential::{exponential, slope};
 use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
 
 /// Density-ratio loss, Kullback–Leibler: ℓ(u) = −u for a row of the numerator p (target +1), e^u for a row of the
-/// denominator q (target −1). The minimiser of E_q[e^f] − E_p[f] is f = log p/q.
+/// denominator q (target −1). The minimiser of E_q e^f − E_p f is f = log p/q.
 ///
 /// Numerator: ℓ' = −1, ℓ'' = 0; ℓ* = 0 at a = −1 alone, where any u is a subgradient (0 is returned).
 /// Denominator: ℓ' = ℓ'' = e^u, without bound; ℓ*(a) = a log a − a on a ≥ 0; ∇ℓ* = log a, where a is clipped to at

@@ -4,7 +4,7 @@ use super::density_ratio_kl::{is_numerator, numerator_conjugate};
 use super::{Conjugate, Loss};
 
 /// Density-ratio loss, least squares: ℓ(u) = −u for a row of the numerator p (target +1), ½u² for a row of the
-/// denominator q (target −1). The minimiser of ½E_q[f²] − E_p[f] is f = p/q.
+/// denominator q (target −1). The minimiser of ½E_q f² − E_p f is f = p/q.
 ///
 /// Numerator: ℓ' = −1, ℓ'' = 0; ℓ* = 0 at a = −1 alone, where any u is a subgradient (0 is returned).
 /// Denominator: ℓ' = u; ℓ'' = 1; ℓ*(a) = ½a²; ∇ℓ* = a.
