@@ -7,10 +7,12 @@ from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
+    from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._regressor import KernelRegressor
 
 __all__ = [
     "FitError",
+    "GaussianProcessRegressor",
     "InvalidInput",
     "KernelClassifier",
     "KernelRegressor",
@@ -26,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from riesz._classifier import KernelClassifier
 
         return KernelClassifier
+    if name == "GaussianProcessRegressor":
+        from riesz._gaussian_process import GaussianProcessRegressor
+
+        return GaussianProcessRegressor
     if name == "KernelRegressor":
         from riesz._regressor import KernelRegressor
 

@@ -37,7 +37,7 @@ _SETTINGS = (
 )
 
 # How arrays reach Rust, which borrows them and names the row and column of what is not finite.
-_ROWS = {"dtype": (np.float64, np.float32), "order": "C", "ensure_all_finite": False}
+ROWS = {"dtype": (np.float64, np.float32), "order": "C", "ensure_all_finite": False}
 
 
 class KernelMachine(BaseEstimator):
@@ -163,7 +163,7 @@ class KernelMachine(BaseEstimator):
     ) -> Machine:
         """Fit a machine, or start one that streams."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings |= {"random_state": _seed(self.random_state), "classes": classes}
+        settings |= {"random_state": seed(self.random_state), "classes": classes}
         learn = Machine.begin if streaming else Machine.fit
         with progress(self.verbose) as observer:
             return learn(X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer)
@@ -193,13 +193,13 @@ class KernelMachine(BaseEstimator):
         """Check rows and targets; Rust compares their lengths."""
         targets = {"dtype": y_type, "order": "C", "ensure_2d": False, "ensure_all_finite": False}
         data: tuple[NDArray[Any], NDArray[Any]] = validate_data(
-            self, X, y, reset=reset, validate_separately=(_ROWS, targets)
+            self, X, y, reset=reset, validate_separately=(ROWS, targets)
         )
         return data
 
     def _rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(self, X, reset=False, **_ROWS)
+        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
         return rows
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -214,7 +214,7 @@ def sample_weights(sample_weight: ArrayLike | None) -> NDArray[np.float32] | Non
     return np.ascontiguousarray(weights)
 
 
-def _seed(random_state: int | np.random.RandomState | None) -> int:
+def seed(random_state: int | np.random.RandomState | None) -> int:
     """Return an integer as it is, and 64 random bits for anything else."""
     if isinstance(random_state, numbers.Integral):
         return int(random_state)

@@ -2,9 +2,9 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from riesz import KernelClassifier, KernelRegressor
+from riesz import GaussianProcessRegressor, KernelClassifier, KernelRegressor
 
 
-@parametrize_with_checks([KernelClassifier(), KernelRegressor()])
+@parametrize_with_checks([KernelClassifier(), KernelRegressor(), GaussianProcessRegressor()])
 def test_estimator(estimator, check):
     check(estimator)

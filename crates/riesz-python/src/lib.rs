@@ -7,6 +7,7 @@ mod arrays;
 mod attend;
 mod errors;
 mod machine;
+mod process;
 mod settings;
 mod threads;
 
@@ -19,6 +20,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::machine::Machine;
+
+    #[pymodule_export]
+    use crate::process::Process;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

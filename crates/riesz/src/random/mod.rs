@@ -42,6 +42,10 @@ pub enum Stream {
     Race = 8,
     /// Synthetic data.
     Synthetic = 9,
+    /// Order of the rows of a Gaussian process.
+    Process = 10,
+    /// Samples of a posterior.
+    Posterior = 11,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.
