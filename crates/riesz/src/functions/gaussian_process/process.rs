@@ -126,7 +126,7 @@ pub struct GaussianProcess {
 #[derive(Clone, Debug)]
 enum Posterior {
     Exact(Exact),
-    Inducing(Inducing),
+    Inducing(Box<Inducing>),
 }
 
 /// Everything about a process that is not a tensor.
@@ -182,7 +182,8 @@ impl GaussianProcess {
             let points = points.select(order.indices().iter().map(|&i| i as usize));
             let centred = order.indices().iter().map(|&i| targets[i as usize] - header.mean).collect();
             let sizes = Sizes { inducing: affordable(n, options.inducing), neighbours: options.neighbours };
-            Posterior::Inducing(Inducing::new(&hyper, sizes, points, centred, || control.check(0))?)
+            let inducing = Inducing::new(&hyper, sizes, points, centred, || control.check(0))?;
+            Posterior::Inducing(Box::new(inducing))
         };
         Ok(Self { header, hyper, shift, rows, targets, posterior })
     }
