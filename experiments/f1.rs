@@ -136,7 +136,7 @@ fn error(f: &FeatureExpansion, test: &[f32]) -> Result<f64> {
 }
 
 /// The median distance of all pairs of points in the plane.
-fn median_distance(points: &[f32]) -> f64 {
+pub fn median_distance(points: &[f32]) -> f64 {
     let points: Vec<&[f32]> = points.chunks_exact(2).collect();
     let distance = |a: &[f32], b: &[f32]| f64::from(a[0] - b[0]).hypot(f64::from(a[1] - b[1]));
     let mut distances: Vec<f64> = points
@@ -148,16 +148,21 @@ fn median_distance(points: &[f32]) -> f64 {
     *distances.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
+/// Slope of log e against log t by least squares, over finite e.
+pub fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let logs: Vec<(f64, f64)> =
+        points.filter(|(_, e)| e.is_finite()).map(|(t, e)| (t.ln(), e.ln())).collect();
+    let n = logs.len() as f64;
+    let (x, y) = logs.iter().fold((0.0, 0.0), |(x, y), log| (x + log.0 / n, y + log.1 / n));
+    let covariance: f64 = logs.iter().map(|log| (log.0 - x) * (log.1 - y)).sum();
+    covariance / logs.iter().map(|log| (log.0 - x).powi(2)).sum::<f64>()
+}
+
 impl Curve {
     /// Slope of log error against log t by least squares over t ≥ `from`.
     pub fn slope(&self, from: f64, value: impl Fn(&Point) -> f64) -> f64 {
-        let usable = self.points.iter().filter(|point| point.step as f64 >= from && value(point).is_finite());
-        let logs: Vec<(f64, f64)> =
-            usable.map(|point| ((point.step as f64).ln(), value(point).ln())).collect();
-        let n = logs.len() as f64;
-        let (x, y) = logs.iter().fold((0.0, 0.0), |(x, y), log| (x + log.0 / n, y + log.1 / n));
-        let covariance: f64 = logs.iter().map(|log| (log.0 - x) * (log.1 - y)).sum();
-        covariance / logs.iter().map(|log| (log.0 - x).powi(2)).sum::<f64>()
+        let late = self.points.iter().filter(|point| point.step as f64 >= from);
+        slope(late.map(|point| (point.step as f64, value(point))))
     }
 
     /// The square root of the number of steps: where the second half of the logarithmic axis begins.

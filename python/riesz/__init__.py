@@ -8,11 +8,13 @@ from riesz._riesz import __version__, simd_path
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
     from riesz._features import RandomFeatures
+    from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
 
 __all__ = [
     "FitError",
+    "GaussianProcessRegressor",
     "InvalidInput",
     "KernelClassifier",
     "KernelQuantileRegressor",
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from riesz._classifier import KernelClassifier
 
         return KernelClassifier
+    if name == "GaussianProcessRegressor":
+        from riesz._gaussian_process import GaussianProcessRegressor
+
+        return GaussianProcessRegressor
     if name == "KernelQuantileRegressor":
         from riesz._quantile_regressor import KernelQuantileRegressor
 

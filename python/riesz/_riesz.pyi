@@ -85,3 +85,45 @@ class Machine:
     def class_names(self) -> list[str]: ...
     @class_names.setter
     def class_names(self, names: list[str]) -> None: ...
+
+class Process:
+    @staticmethod
+    def fit(
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float64],
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+    ) -> Process: ...
+    def extend(
+        self,
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float64],
+        *,
+        n_jobs: int | None = None,
+    ) -> None: ...
+    def mean(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float64]: ...
+    def marginals(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def joint(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def sample(
+        self,
+        x: NDArray[np.float32] | NDArray[np.float64],
+        count: int,
+        seed: int,
+        *,
+        noisy: bool,
+        n_jobs: int | None = None,
+    ) -> NDArray[np.float64]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Process: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Process, str]: ...

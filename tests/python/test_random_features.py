@@ -34,7 +34,7 @@ def gram(kernel, bandwidth, features=16_384):
     ],
 )
 def test_inner_products_are_the_kernel(kernel, bandwidth, exact, spread):
-    # A product of two features has a standard deviation below `spread`; five of them over 465 pairs.
+    # A product of two features has a standard deviation below `spread`; five of them, 465 pairs.
     assert np.abs(gram(kernel, bandwidth) - exact).max() < 5 * spread / np.sqrt(16_384)
 
 

@@ -24,10 +24,14 @@ def public(thing):
 
 def test_every_function_is_described():
     described = functions(STUBS.body)
-    (machine,) = [node for node in STUBS.body if isinstance(node, ast.ClassDef)]
-    assert public(_riesz) == {*described, machine.name}
-    assert public(_riesz.Machine) == set(functions(machine.body))
-    for owner, nodes in ((_riesz, described), (_riesz.Machine, functions(machine.body))):
+    classes = {node.name: node for node in STUBS.body if isinstance(node, ast.ClassDef)}
+    assert public(_riesz) == {*described, *classes}
+    owners = [(_riesz, described)]
+    for name, node in classes.items():
+        owner = getattr(_riesz, name)
+        assert public(owner) == set(functions(node.body)), name
+        owners.append((owner, functions(node.body)))
+    for owner, nodes in owners:
         for name, node in nodes.items():
             if callable(function := getattr(owner, name)):
                 found = [p for p in inspect.signature(function).parameters if p != "self"]

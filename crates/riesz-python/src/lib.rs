@@ -8,6 +8,7 @@ mod attend;
 mod errors;
 mod features;
 mod machine;
+mod process;
 mod settings;
 mod threads;
 
@@ -23,6 +24,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::machine::Machine;
+
+    #[pymodule_export]
+    use crate::process::Process;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -1,10 +1,10 @@
-//! A Python dictionary of settings as [`Options`].
+//! A Python dictionary of settings as [`Options`] or [`GaussianProcessOptions`].
 
 use crate::errors::{to_py, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
-use riesz::functions::{Bandwidth, Options, Task};
+use riesz::functions::{Bandwidth, GaussianProcessOptions, Options, Task};
 use riesz::kernel::Projection;
 use riesz::loss::LossSpec;
 use riesz::random::Seed;
@@ -39,6 +39,20 @@ impl<'py> Settings<'_, 'py> {
         options.max_time = self.get("max_time", "a number of seconds or None")?;
         options.batch_size = self.whole("batch_size")?.unwrap_or(options.batch_size);
         options.projection = self.projection()?;
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of a Gaussian process.
+    pub fn process(&self) -> PyResult<GaussianProcessOptions> {
+        let mut options = GaussianProcessOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.signal = self.get("signal", "a number or None")?;
+        options.noise = self.get("noise", "a number or None")?;
+        options.length_scales = self.get("length_scales", "one number per column or None")?;
+        options.learning_rows = self.whole("learning_rows")?.unwrap_or(options.learning_rows);
+        options.approximation = named(&self.text("approximation")?)?;
+        options.inducing = self.whole("inducing")?.unwrap_or(options.inducing);
+        options.neighbours = self.whole("neighbours")?.unwrap_or(options.neighbours);
         options.check().map_err(to_py)?;
         Ok(options)
     }

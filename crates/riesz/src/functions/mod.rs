@@ -3,6 +3,7 @@
 mod calibration;
 mod evidence;
 mod fit;
+mod gaussian_process;
 mod geometry;
 mod machine;
 mod options;
@@ -12,6 +13,10 @@ mod start;
 mod training;
 
 pub use calibration::Calibration;
+pub use gaussian_process::{
+    log_marginal_likelihood, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
+    Hyperparameters, PosteriorOperator, PosteriorOperatorConfig,
+};
 pub use machine::{HistoryEntry, KernelMachine, Summary};
 pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
 pub use random_features::RandomFeatures;

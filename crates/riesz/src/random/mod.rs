@@ -46,6 +46,10 @@ pub enum Stream {
     Mixing = 10,
     /// Hashes and signs of count sketches.
     Sketch = 11,
+    /// Order of the rows of a Gaussian process.
+    Process = 12,
+    /// Samples of a posterior.
+    Posterior = 13,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.

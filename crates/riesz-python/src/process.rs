@@ -1,0 +1,167 @@
+//! The class `Process`: a fitted Gaussian process.
+
+use crate::arrays::{matrix, Table};
+use crate::attend::{attended, detached};
+use crate::errors::{to_py, InvalidInput};
+use crate::settings::Settings;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyType};
+use riesz::driver::quietly;
+use riesz::functions::GaussianProcess;
+use riesz::model::Container;
+use riesz::random::Seed;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Header field of a model file that belongs to the estimators.
+const NOTE: &str = "python";
+
+type Array1<'py> = Bound<'py, PyArray1<f64>>;
+type Array2<'py> = Bound<'py, PyArray2<f64>>;
+
+/// A fitted Gaussian process.
+#[pyclass(module = "riesz._riesz")]
+pub struct Process(GaussianProcess);
+
+#[pymethods]
+impl Process {
+    /// Fits to rows `x` and targets `y`.
+    #[staticmethod]
+    #[pyo3(signature = (x, y, *, settings, n_jobs=None))]
+    fn fit(
+        py: Python<'_>,
+        x: Table<'_>,
+        y: PyReadonlyArray1<'_, f64>,
+        settings: &Bound<'_, PyDict>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Self> {
+        let options = Settings(settings).process()?;
+        let (rows, targets) = (x.rows()?, y.as_slice()?);
+        attended(py, n_jobs, None, |control| GaussianProcess::fit(&options, rows, targets, control)).map(Self)
+    }
+
+    /// Conditions on further rows.
+    #[pyo3(signature = (x, y, *, n_jobs=None))]
+    fn extend(
+        &mut self,
+        py: Python<'_>,
+        x: Table<'_>,
+        y: PyReadonlyArray1<'_, f64>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<()> {
+        let (rows, targets) = (x.rows()?, y.as_slice()?);
+        attended(py, n_jobs, None, |control| self.0.extend(rows, targets, control))
+    }
+
+    /// Means.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn mean<'py>(&self, py: Python<'py>, x: Table<'_>, n_jobs: Option<isize>) -> PyResult<Array1<'py>> {
+        let rows = x.rows()?;
+        Ok(detached(py, n_jobs, || self.0.mean(rows))?.into_pyarray(py))
+    }
+
+    /// Means and variances of the function.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn marginals<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<(Array1<'py>, Array1<'py>)> {
+        let rows = x.rows()?;
+        let (mean, variance) = detached(py, n_jobs, || self.0.marginals(rows))?;
+        Ok((mean.into_pyarray(py), variance.into_pyarray(py)))
+    }
+
+    /// Means and covariances of the function.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn joint<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<(Array1<'py>, Array2<'py>)> {
+        let rows = x.rows()?;
+        let (mean, covariance) = detached(py, n_jobs, || self.0.joint(rows))?;
+        // A covariance is its own transpose.
+        let values = (0..covariance.ncols()).flat_map(|j| covariance.col_as_slice(j)).copied().collect();
+        Ok((mean.into_pyarray(py), matrix(py, values, rows.len())?))
+    }
+
+    /// Samples of the function, or of noisy values, one column each.
+    #[pyo3(signature = (x, count, seed, *, noisy, n_jobs=None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        count: usize,
+        seed: u64,
+        noisy: bool,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Array2<'py>> {
+        let rows = x.rows()?;
+        let samples = detached(py, n_jobs, || self.0.sample(rows, count, Seed(seed), noisy))?;
+        let values = (0..rows.len() * count).map(|i| samples[(i / count, i % count)]).collect();
+        matrix(py, values, rows.len())
+    }
+
+    /// What was fitted, as a dictionary.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (summary, hyper) = (PyDict::new(py), self.0.hyperparameters());
+        summary.set_item("signal", hyper.signal)?;
+        summary.set_item("noise", hyper.noise)?;
+        summary.set_item("length_scales", hyper.length_scales.clone().into_pyarray(py))?;
+        summary.set_item("log_marginal_likelihood", self.0.log_marginal_likelihood())?;
+        summary.set_item("approximation", if self.0.is_exact() { "exact" } else { "inducing" })?;
+        summary.set_item("rows", self.0.len())?;
+        summary.set_item("columns", self.0.columns())?;
+        summary.set_item("seed", self.0.seed().0)?;
+        Ok(summary)
+    }
+
+    /// The process as the bytes of a model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.0.to_container()?.to_bytes()).map_err(to_py)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The process whose `to_bytes` these are.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let read = || {
+            let container = Container::from_bytes(bytes)?;
+            quietly(|control| GaussianProcess::from_container(container, control))
+        };
+        py.detach(read).map(Self).map_err(to_py)
+    }
+
+    /// Writes the process to `path` with a JSON object under the key `python` of the header.
+    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
+        let note: Value =
+            serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
+        let save = || {
+            let mut container = self.0.to_container()?;
+            container.set_field(NOTE, &note)?;
+            container.save(&path)
+        };
+        py.detach(save).map_err(to_py)
+    }
+
+    /// The process in the file at `path` and the note it was saved with, `null` for none.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
+        let load = || {
+            let container = Container::load(&path)?;
+            let note: Value = container.field(NOTE)?;
+            let process = quietly(|control| GaussianProcess::from_container(container, control))?;
+            Ok((Self(process), note.to_string()))
+        };
+        py.detach(load).map_err(to_py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = slf.borrow().to_bytes(slf.py())?;
+        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
+    }
+}

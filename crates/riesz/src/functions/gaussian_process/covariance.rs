@@ -1,0 +1,124 @@
+//! The Gaussian kernel with one length scale per column.
+
+use super::factor::add_product;
+use crate::error::{positive, Error, Result};
+use faer::{Mat, MatRef};
+use rayon::prelude::*;
+
+/// s², σ² and ℓ of
+///
+/// ```text
+/// y = f(x) + ε,   f ~ GP(0, k),   k(x, x') = s² exp(−½ Σ_c (x_c − x'_c)²/ℓ_c²),   ε ~ N(0, σ²),
+/// ```
+///
+/// all positive; an infinite ℓ_c leaves column c out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hyperparameters {
+    /// s², in squared units of the targets.
+    pub signal: f64,
+    /// σ², in squared units of the targets.
+    pub noise: f64,
+    /// ℓ, in the units of the columns.
+    pub length_scales: Vec<f64>,
+}
+
+impl Hyperparameters {
+    /// Refuses what is not positive, and scales that are not one per column.
+    pub fn check(&self, columns: usize) -> Result<()> {
+        positive("signal", self.signal)?;
+        positive("noise", self.noise)?;
+        if self.length_scales.len() != columns {
+            return Err(Error::RowCount {
+                what: "length_scales",
+                expected: columns,
+                found: self.length_scales.len(),
+            });
+        }
+        match self.length_scales.iter().find(|scale| scale.is_nan() || **scale <= 0.0) {
+            Some(&value) => Err(Error::OutOfRange { name: "length_scales", value, range: "(0, inf]" }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rows in units of the length scales, so that k(x, x') = s² exp(−½‖x − x'‖²).
+#[derive(Clone, Debug)]
+pub(super) struct Points {
+    columns: usize,
+    values: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Points {
+    /// Rows (x − shift)/ℓ.
+    pub(super) fn new(rows: &[f64], shift: &[f64], length_scales: &[f64]) -> Self {
+        let scaled = rows.iter().enumerate().map(|(i, x)| {
+            let c = i % shift.len();
+            (x - shift[c]) / length_scales[c]
+        });
+        Self::of(scaled.collect(), shift.len())
+    }
+
+    fn of(values: Vec<f64>, columns: usize) -> Self {
+        let squares = values.chunks_exact(columns).map(|x| x.iter().map(|v| v * v).sum()).collect();
+        Self { columns, values, squares }
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.squares.len()
+    }
+
+    /// Numbers per row.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// One row.
+    pub(super) fn row(&self, i: usize) -> &[f64] {
+        &self.values[i * self.columns..(i + 1) * self.columns]
+    }
+
+    /// The rows `indices`.
+    pub(super) fn select(&self, indices: impl Iterator<Item = usize>) -> Self {
+        Self::of(indices.flat_map(|i| self.row(i)).copied().collect(), self.columns)
+    }
+
+    /// These rows, then those of `other`.
+    pub(super) fn followed_by(&self, other: &Self) -> Self {
+        Self::of([&*self.values, &*other.values].concat(), self.columns)
+    }
+
+    /// The transpose: one column per row.
+    pub(super) fn matrix(&self) -> MatRef<'_, f64> {
+        MatRef::from_column_major_slice(&self.values, self.columns, self.len())
+    }
+
+    /// ‖x‖² of every row.
+    pub(super) fn squares(&self) -> &[f64] {
+        &self.squares
+    }
+}
+
+/// K_ij = s² exp(−½‖a_i − b_j‖²), |a|×|b|, with the distances from one product: ‖a‖² + ‖b‖² − 2aᵀb.
+pub(super) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
+    let mut k = Mat::zeros(a.len(), b.len());
+    add_product(&mut k, 1.0, a.matrix().transpose(), b.matrix());
+    k.par_col_iter_mut().zip(&b.squares).for_each(|(column, b)| {
+        for (k, a) in column.iter_mut().zip(&a.squares) {
+            *k = signal * (*k - 0.5 * (a + b)).min(0.0).exp();
+        }
+    });
+    k
+}
+
+/// exp(−½‖a − b‖²).
+pub(super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
+    (-0.5 * square).exp()
+}
+
+/// Adds σ² to the diagonal.
+pub(super) fn add_noise(k: &mut Mat<f64>, noise: f64) {
+    (0..k.nrows()).for_each(|i| k[(i, i)] += noise);
+}

@@ -1,0 +1,46 @@
+//! Posterior variances as ridge regressions (spec 2.5, route 2).
+
+use crate::data::Rows;
+use crate::error::Result;
+use crate::kernel::FeatureMap;
+use crate::solver::RidgeConfig;
+use crate::space::{FeatureExpansion, Space};
+
+/// Variances at test points known in advance, in units of s² and with `noise` = σ²/s²: one ridge regression per test
+/// point x*_i, on the targets y_j = k(x*_i, x_j) and with ν = σ²/n, all of them as one problem of many outputs. Then
+///
+/// ```text
+/// f_i(x*_i) = k*ᵀ(K + σ²I)⁻¹k*   and   var(x*_i) = k(x*_i, x*_i) − f_i(x*_i).
+/// ```
+///
+/// The regressions live on `blocks` blocks of the features of `map`: the error falls like one over the root of their
+/// number. Targets and k(x*, x*) = 1 are exact.
+pub fn ridge_variances(
+    map: &FeatureMap,
+    blocks: usize,
+    rows: Rows<'_>,
+    test: Rows<'_>,
+    noise: f64,
+) -> Result<Vec<f64>> {
+    let (n, t) = (rows.len(), test.len());
+    let scaled = |rows: Rows<'_>| -> Vec<f32> {
+        let d = rows.columns();
+        let value = |i: usize| {
+            (rows.value(i / d, i % d) as f32 - map.scaling.shift[i % d]) * map.scaling.scale[i % d]
+        };
+        (0..rows.len() * d).map(value).collect()
+    };
+    let (d, x, points) = (rows.columns(), scaled(rows), scaled(test));
+    let targets: Vec<f32> = (0..n * t)
+        .map(|i| {
+            let (x, point) = (&x[i / t * d..][..d], &points[i % t * d..][..d]);
+            map.kernel.evaluate(x, point, map.bandwidth) as f32
+        })
+        .collect();
+    let config = RidgeConfig { ridge: noise / n as f64, blocks, tolerance: 1e-6, max_iterations: 1_000 };
+    let f = FeatureExpansion::new(map.clone(), vec![0.0; t]);
+    let (f, _) = config.build()?.fit(f, rows, &targets, &vec![1.0; n], |_, _| Ok(()))?;
+    let mut values = vec![0.0; t * t];
+    f.evaluate(test, &mut values)?;
+    Ok((0..t).map(|i| 1.0 - f64::from(values[i * t + i])).collect())
+}

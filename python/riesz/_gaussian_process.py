@@ -1,0 +1,309 @@
+"""Regression with uncertainty."""
+
+import json
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from riesz._errors import InvalidInput
+from riesz._kernel_machine import ROWS, plain, seed_of
+from riesz._riesz import Process
+
+_SETTINGS = ("signal", "noise", "learning_rows", "approximation", "inducing", "neighbours")
+
+
+class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
+    """Regression by a Gaussian process: predictions with their uncertainty.
+
+    Targets are ``c + f(x) + noise``: a constant (their mean), a Gaussian process ``f`` with
+    covariance ``signal * exp(-sum((x - x')^2 / (2 * length_scales^2)))``, and independent normal
+    noise of variance ``noise``.
+
+    Parameters
+    ----------
+    signal : float, optional
+        Variance of the function; learnt unless given.
+    noise : float, optional
+        Variance of the noise; learnt unless given.
+    length_scales : float or array-like of shape (d,), optional
+        How far the function reaches along each column, in its units; learnt unless given.
+    learning_rows : int, default=2000
+        Rows, drawn at random, on which the marginal likelihood is maximised.
+    approximation : {"auto", "exact", "inducing"}, default="auto"
+        "exact" factorises the kernel matrix of all rows; "inducing" takes inducing points for what
+        is smooth and the nearest rows for the rest. "auto" is exact up to 8,192 rows.
+    inducing : int, default=1024
+        Inducing points.
+    neighbours : int, default=32
+        Nearest rows that each row depends on beyond the inducing points.
+    random_state : int, RandomState or None, default=None
+        Seed of the choice of rows; None draws one and keeps it in ``seed_``.
+    n_jobs : int, optional
+        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given. Their number may change the
+        last digits of learnt hyper-parameters, and of a posterior on more than 2,048 rows.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where they had names.
+    signal_ : float
+        Variance of the function.
+    noise_ : float
+        Variance of the noise.
+    length_scales_ : ndarray of shape (d,)
+        Length scales; infinite for columns that never change.
+    bandwidth_ : float
+        Geometric mean of the finite length scales.
+    log_marginal_likelihood_ : float
+        Log density of all targets, under the approximation where there is one.
+    approximation_ : {"exact", "inducing"}
+        How the posterior is computed.
+    seed_ : int
+        The seed used.
+
+    Notes
+    -----
+    Standard deviations, covariances and samples are those of new targets, noise included, as in
+    scikit-learn with a ``WhiteKernel``; ``latent=True`` gives those of the function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz import GaussianProcessRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> process = GaussianProcessRegressor(random_state=0).fit(X, y)
+    >>> mean, deviation = process.predict([[0.5], [30.0]], return_std=True)
+    >>> bool(deviation[0] < 0.2 < deviation[1])
+    True
+    """
+
+    _process: Process
+
+    def __init__(
+        self,
+        *,
+        signal: float | None = None,
+        noise: float | None = None,
+        length_scales: float | ArrayLike | None = None,
+        learning_rows: int = 2000,
+        approximation: str = "auto",
+        inducing: int = 1024,
+        neighbours: int = 32,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.signal = signal
+        self.noise = noise
+        self.length_scales = length_scales
+        self.learning_rows = learning_rows
+        self.approximation = approximation
+        self.inducing = inducing
+        self.neighbours = neighbours
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "GaussianProcessRegressor":
+        """Learn the hyper-parameters that are not given, and condition on all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._data(X, y, reset=True)
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        settings["length_scales"] = self._scales(X.shape[1])
+        settings["random_state"] = seed_of(self.random_state)
+        return self._fitted(Process.fit(X, y, settings=settings, n_jobs=self.n_jobs))
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "GaussianProcessRegressor":
+        """Condition on further rows; the hyper-parameters of the first call stay as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        self
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y)
+        X, y = self._data(X, y, reset=False)
+        self._process.extend(X, y, n_jobs=self.n_jobs)
+        return self._fitted(self._process)
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+        """Return means, and with them standard deviations or covariances where asked.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        return_std : bool, default=False
+            Whether to return standard deviations too.
+        return_cov : bool, default=False
+            Whether to return the covariance matrix of all rows too.
+        latent : bool, default=False
+            Whether these are of the function rather than of new targets.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+        std : ndarray of shape (n,), where asked
+        cov : ndarray of shape (n, n), where asked
+        """
+        if return_std and return_cov:
+            raise InvalidInput("return_std and return_cov exclude each other")
+        X = self._rows(X)
+        noise = 0.0 if latent else self.noise_
+        if return_cov:
+            mean, covariance = self._process.joint(X, n_jobs=self.n_jobs)
+            covariance[np.diag_indices(len(X))] += noise
+            return mean, covariance
+        if return_std:
+            mean, variance = self._process.marginals(X, n_jobs=self.n_jobs)
+            return mean, np.sqrt(variance + noise)
+        return self._process.mean(X, n_jobs=self.n_jobs)
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        *,
+        latent: bool = False,
+    ) -> NDArray[np.float64]:
+        """Draw from the posterior at all rows together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        n_samples : int, default=1
+            How many samples.
+        random_state : int, RandomState or None, default=0
+            Seed.
+        latent : bool, default=False
+            Whether to draw functions rather than new targets.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+        """
+        X = self._rows(X)
+        return self._process.sample(
+            X, n_samples, seed_of(random_state), noisy=not latent, n_jobs=self.n_jobs
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a model file.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is written atomically.
+        """
+        check_is_fitted(self)
+        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = self.seed_
+        if parameters["length_scales"] is not None:
+            parameters["length_scales"] = np.asarray(self.length_scales, dtype=float).tolist()
+        note: dict[str, Any] = {"parameters": parameters}
+        if hasattr(self, "feature_names_in_"):
+            note["feature_names"] = self.feature_names_in_.tolist()
+        self._process.save(path, json.dumps(note))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "GaussianProcessRegressor":
+        """Read an estimator from a model file; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        estimator
+            Fitted, ready to predict.
+        """
+        process, text = Process.load(path)
+        try:
+            note = json.loads(text) or {}
+            estimator = cls(**note.get("parameters", {}))
+            if "feature_names" in note:
+                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
+        estimator.n_features_in_ = process.summary()["columns"]
+        return estimator._fitted(process)
+
+    def _fitted(self, process: Process) -> "GaussianProcessRegressor":
+        """Keep the process and show what it is."""
+        summary = process.summary()
+        self._process = process
+        self.signal_ = summary["signal"]
+        self.noise_ = summary["noise"]
+        self.length_scales_ = summary["length_scales"]
+        finite = self.length_scales_[np.isfinite(self.length_scales_)]
+        self.bandwidth_ = float(np.exp(np.log(finite).mean())) if len(finite) else np.inf
+        self.log_marginal_likelihood_ = summary["log_marginal_likelihood"]
+        self.approximation_ = summary["approximation"]
+        self.seed_ = summary["seed"]
+        return self
+
+    def _scales(self, columns: int) -> list[float] | None:
+        if self.length_scales is None:
+            return None
+        if isinstance(self.length_scales, numbers.Real):
+            return [float(self.length_scales)] * columns
+        try:
+            scales: list[float] = np.asarray(self.length_scales, dtype=float).ravel().tolist()
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"length_scales = {self.length_scales!r} should be one number per column or None"
+            ) from None
+        return scales
+
+    def _data(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Check rows and targets; Rust compares their lengths."""
+        targets = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
+        rows, values = validate_data(self, X, y, reset=reset, validate_separately=(ROWS, targets))
+        return rows, np.ascontiguousarray(column_or_1d(values, warn=True))
+
+    def _rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
+        return rows
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_process")
