@@ -20,7 +20,7 @@ pub enum Input {
 pub enum Activation {
     /// √2 cos π(z + phase).
     Cosine,
-    /// √2 1[z > 0] zⁿ.
+    /// √2 zⁿ where z > 0, else zero.
     Ramp {
         /// n.
         power: u32,
@@ -125,7 +125,7 @@ unsafe fn emit<L: Lanes, S: Sink>(
     }
 }
 
-/// √2 1[z > 0] zⁿ.
+/// √2 zⁿ where z > 0, else zero.
 #[inline(always)]
 fn ramp(z: f32, power: u32) -> f32 {
     if z > 0.0 {
