@@ -1,6 +1,6 @@
 //! From a kernel to blocks of random features, addressed by (seed, block).
 
-use super::{KernelSpec, Spectral};
+use super::{arc_cosine, combination, dot_product, polynomial, Family, KernelSpec, Spectral};
 use crate::compute::{Activation, DenseBlock, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
 use crate::data::Rows;
 use crate::error::{positive, Error, Result};
@@ -170,15 +170,20 @@ impl FeatureMap {
 
     /// Draws block `index`.
     pub fn draw(&self, index: BlockIndex) -> FeatureBlock {
-        match (self.kernel.spectral(), self.projection) {
-            (Some(kernel), Projection::Dense) => FeatureBlock::Dense(self.draw_dense(&*kernel, index)),
-            (Some(kernel), Projection::Structured) => {
+        match (self.kernel.family(), self.projection) {
+            (Family::Spectral(kernel), Projection::Dense) => {
+                FeatureBlock::Dense(self.draw_dense(&*kernel, index))
+            }
+            (Family::Spectral(kernel), Projection::Structured) => {
                 FeatureBlock::Structured(self.draw_structured(&*kernel, index))
             }
-            (None, _) => match self.kernel.draw(self, index) {
-                Some(block) => block,
-                None => unreachable!("a kernel that is not spectral draws its own features"),
-            },
+            (Family::DotProduct(coefficients), _) => dot_product::draw(self, coefficients, index),
+            (Family::Polynomial(degree, constant), _) => polynomial::draw(self, degree, constant, index),
+            (Family::ArcCosine(order), _) => arc_cosine::draw(self, order, index),
+            (Family::Homogeneous(kernel), _) => kernel.draw(self, index),
+            (Family::Semigroup(kernel), _) => kernel.draw(self, index),
+            (Family::Sum(terms), _) => combination::draw_sum(self, terms, index),
+            (Family::Product(factors), _) => combination::draw_product(self, factors, index),
         }
     }
 

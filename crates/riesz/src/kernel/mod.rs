@@ -28,10 +28,10 @@ pub use matern::Matern;
 pub use rational_quadratic::RationalQuadratic;
 pub use skewed::{SkewedChiSquared, SkewedIntersection};
 
-use crate::compute::{FeatureBlock, Input};
+use crate::compute::Input;
 use crate::data::Rows;
 use crate::error::{non_negative, positive, Error, Result};
-use crate::random::{normal_pair, Address, BlockIndex, Stream};
+use crate::random::{normal_pair, Address, Stream};
 use homogeneous::Homogeneous;
 use semigroup::Semigroup;
 use serde::{Deserialize, Serialize};
@@ -100,16 +100,10 @@ pub enum KernelSpec {
 impl KernelSpec {
     /// The kernel as a shift-invariant one, in x or in log(x + c); `None` for the others.
     pub fn spectral(&self) -> Option<Box<dyn Spectral>> {
-        Some(match *self {
-            Self::Gaussian => Box::new(Gaussian),
-            Self::Laplacian => Box::new(Laplacian),
-            Self::Cauchy => Box::new(Cauchy),
-            Self::Matern(smoothness) => Box::new(Matern { smoothness }),
-            Self::RationalQuadratic(alpha) => Box::new(RationalQuadratic { alpha }),
-            Self::SkewedChiSquared(_) => Box::new(SkewedChiSquared),
-            Self::SkewedIntersection(_) => Box::new(SkewedIntersection),
-            _ => return None,
-        })
+        match self.family() {
+            Family::Spectral(kernel) => Some(kernel),
+            _ => None,
+        }
     }
 
     /// What is done to the columns before ωᵀx.
@@ -240,62 +234,61 @@ impl KernelSpec {
     /// k(x, x') with bandwidth σ.
     pub fn evaluate(&self, x: &[f32], other: &[f32], bandwidth: f64) -> f64 {
         let wide = |x: &[f32], unit: f64| x.iter().map(|&v| f64::from(v) / unit).collect::<Vec<_>>();
-        if let Some(kernel) = self.spectral() {
-            let input = |v: &f32| match *self {
-                Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => (f64::from(*v) + c).ln(),
-                _ => f64::from(*v) / bandwidth,
-            };
-            let difference: Vec<f64> = x.iter().zip(other).map(|(a, b)| input(a) - input(b)).collect();
-            return kernel.evaluate(&difference);
-        }
-        let scaled = [wide(x, bandwidth), wide(other, bandwidth)];
-        let plain = [wide(x, 1.0), wide(other, 1.0)];
-        match self {
-            Self::DotProduct(coefficients) => dot_product::evaluate(coefficients, &scaled[0], &scaled[1]),
-            Self::Polynomial(degree, c) => polynomial::evaluate(*degree, *c, &scaled[0], &scaled[1]),
-            Self::ArcCosine(order) => arc_cosine::evaluate(*order, &scaled[0], &scaled[1]),
-            Self::Sum(terms) => terms.iter().map(|(c, k)| c * k.evaluate(x, other, bandwidth)).sum(),
-            Self::Product(factors) => factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product(),
-            _ => match (self.homogeneous(), self.semigroup()) {
-                (Some(kernel), _) => kernel.evaluate(&plain[0], &plain[1]),
-                (_, Some(kernel)) => kernel.evaluate(&plain[0], &plain[1]),
-                _ => f64::NAN,
-            },
-        }
-    }
-
-    fn homogeneous(&self) -> Option<Homogeneous> {
-        match self {
-            Self::Hellinger => Some(Homogeneous::Hellinger),
-            Self::ChiSquared => Some(Homogeneous::ChiSquared),
-            Self::Intersection => Some(Homogeneous::Intersection),
-            Self::JensenShannon => Some(Homogeneous::JensenShannon),
-            _ => None,
-        }
-    }
-
-    fn semigroup(&self) -> Option<Semigroup> {
-        match *self {
-            Self::ExponentialSemigroup(beta) => Some(Semigroup::Exponential { beta }),
-            Self::ReciprocalSemigroup(lambda) => Some(Semigroup::Reciprocal { lambda }),
-            _ => None,
-        }
-    }
-
-    /// A block of features of a kernel that is not spectral.
-    fn draw(&self, map: &FeatureMap, index: BlockIndex) -> Option<FeatureBlock> {
-        match self {
-            Self::DotProduct(coefficients) => Some(dot_product::draw(map, coefficients, index)),
-            Self::Polynomial(degree, constant) => Some(polynomial::draw(map, *degree, *constant, index)),
-            Self::ArcCosine(order) => Some(arc_cosine::draw(map, *order, index)),
-            Self::Sum(terms) => Some(combination::draw_sum(map, terms, index)),
-            Self::Product(factors) => Some(combination::draw_product(map, factors, index)),
-            _ => {
-                let histogram = self.homogeneous().map(|kernel| kernel.draw(map, index));
-                histogram.or_else(|| self.semigroup().map(|kernel| kernel.draw(map, index)))
+        let [scaled, plain] = [bandwidth, 1.0].map(|unit| [wide(x, unit), wide(other, unit)]);
+        match self.family() {
+            Family::Spectral(kernel) => {
+                let input = |v: &f32| match *self {
+                    Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => (f64::from(*v) + c).ln(),
+                    _ => f64::from(*v) / bandwidth,
+                };
+                let difference: Vec<f64> = x.iter().zip(other).map(|(a, b)| input(a) - input(b)).collect();
+                kernel.evaluate(&difference)
             }
+            Family::DotProduct(coefficients) => dot_product::evaluate(coefficients, &scaled[0], &scaled[1]),
+            Family::Polynomial(degree, c) => polynomial::evaluate(degree, c, &scaled[0], &scaled[1]),
+            Family::ArcCosine(order) => arc_cosine::evaluate(order, &scaled[0], &scaled[1]),
+            Family::Homogeneous(kernel) => kernel.evaluate(&plain[0], &plain[1]),
+            Family::Semigroup(kernel) => kernel.evaluate(&plain[0], &plain[1]),
+            Family::Sum(terms) => terms.iter().map(|(c, k)| c * k.evaluate(x, other, bandwidth)).sum(),
+            Family::Product(factors) => factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product(),
         }
     }
+
+    /// How the kernel is computed.
+    fn family(&self) -> Family<'_> {
+        match self {
+            Self::Gaussian => Family::Spectral(Box::new(Gaussian)),
+            Self::Laplacian => Family::Spectral(Box::new(Laplacian)),
+            Self::Cauchy => Family::Spectral(Box::new(Cauchy)),
+            &Self::Matern(smoothness) => Family::Spectral(Box::new(Matern { smoothness })),
+            &Self::RationalQuadratic(alpha) => Family::Spectral(Box::new(RationalQuadratic { alpha })),
+            Self::SkewedChiSquared(_) => Family::Spectral(Box::new(SkewedChiSquared)),
+            Self::SkewedIntersection(_) => Family::Spectral(Box::new(SkewedIntersection)),
+            Self::DotProduct(coefficients) => Family::DotProduct(coefficients),
+            &Self::Polynomial(degree, constant) => Family::Polynomial(degree, constant),
+            &Self::ArcCosine(order) => Family::ArcCosine(order),
+            Self::Hellinger => Family::Homogeneous(Homogeneous::Hellinger),
+            Self::ChiSquared => Family::Homogeneous(Homogeneous::ChiSquared),
+            Self::Intersection => Family::Homogeneous(Homogeneous::Intersection),
+            Self::JensenShannon => Family::Homogeneous(Homogeneous::JensenShannon),
+            &Self::ExponentialSemigroup(beta) => Family::Semigroup(Semigroup::Exponential { beta }),
+            &Self::ReciprocalSemigroup(lambda) => Family::Semigroup(Semigroup::Reciprocal { lambda }),
+            Self::Sum(terms) => Family::Sum(terms),
+            Self::Product(factors) => Family::Product(factors),
+        }
+    }
+}
+
+/// A kernel by how it is evaluated and how its features are drawn.
+enum Family<'a> {
+    Spectral(Box<dyn Spectral>),
+    DotProduct(&'a [f64]),
+    Polynomial(u32, f64),
+    ArcCosine(u32),
+    Homogeneous(Homogeneous),
+    Semigroup(Semigroup),
+    Sum(&'a [(f64, KernelSpec)]),
+    Product(&'a [KernelSpec]),
 }
 
 /// Fills `out` from pairs of draws, two words each.
