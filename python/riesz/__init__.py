@@ -1,5 +1,6 @@
 """Kernel machines that learn by stochastic optimisation in function space."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from riesz._errors import FitError, InvalidInput, RieszError
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
+    from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
 
@@ -17,6 +19,7 @@ __all__ = [
     "GaussianProcessRegressor",
     "InvalidInput",
     "KernelClassifier",
+    "KernelNoveltyDetector",
     "KernelQuantileRegressor",
     "KernelRegressor",
     "RandomFeatures",
@@ -25,29 +28,20 @@ __all__ = [
     "simd_path",
 ]
 
+# scikit-learn takes a second to import, which the command line should not wait for.
+_ESTIMATORS = {
+    "GaussianProcessRegressor": "_gaussian_process",
+    "KernelClassifier": "_classifier",
+    "KernelNoveltyDetector": "_novelty_detector",
+    "KernelQuantileRegressor": "_quantile_regressor",
+    "KernelRegressor": "_regressor",
+    "RandomFeatures": "_features",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes a second to import, which the command line should not wait for.
-    if name == "KernelClassifier":
-        from riesz._classifier import KernelClassifier
-
-        return KernelClassifier
-    if name == "GaussianProcessRegressor":
-        from riesz._gaussian_process import GaussianProcessRegressor
-
-        return GaussianProcessRegressor
-    if name == "KernelQuantileRegressor":
-        from riesz._quantile_regressor import KernelQuantileRegressor
-
-        return KernelQuantileRegressor
-    if name == "KernelRegressor":
-        from riesz._regressor import KernelRegressor
-
-        return KernelRegressor
-    if name == "RandomFeatures":
-        from riesz._features import RandomFeatures
-
-        return RandomFeatures
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"riesz.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

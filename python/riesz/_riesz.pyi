@@ -29,6 +29,26 @@ def transform_features(
     n_jobs: int | None = None,
 ) -> NDArray[np.float32]: ...
 
+class Detector:
+    @staticmethod
+    def fit(
+        x: NDArray[np.float32] | NDArray[np.float64],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+    ) -> Detector: ...
+    def scores(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Detector: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Detector, str]: ...
+
 class Machine:
     @staticmethod
     def fit(

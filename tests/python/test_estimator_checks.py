@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from riesz import (
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     RandomFeatures,
@@ -32,6 +33,7 @@ def expected_failures(estimator):
         KernelQuantileRegressor(),
         KernelQuantileRegressor(quantiles=0.5),
         RandomFeatures(),
+        KernelNoveltyDetector(),
         GaussianProcessRegressor(),
     ],
     expected_failed_checks=expected_failures,

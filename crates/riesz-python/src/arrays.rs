@@ -39,7 +39,7 @@ pub fn training<'a>(x: &'a Table, y: &'a Values, weights: Option<&'a Values>) ->
 }
 
 /// The values of an array in row-major order, where they lie so in memory.
-fn values<'a, T: Element, D: Dimension>(
+pub fn values<'a, T: Element, D: Dimension>(
     what: &str,
     array: &'a PyReadonlyArray<'_, T, D>,
 ) -> PyResult<&'a [T]> {

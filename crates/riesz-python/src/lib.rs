@@ -5,8 +5,10 @@
 
 mod arrays;
 mod attend;
+mod detector;
 mod errors;
 mod features;
+mod files;
 mod machine;
 mod process;
 mod settings;
@@ -18,6 +20,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _riesz {
     use super::{pyfunction, Python};
+
+    #[pymodule_export]
+    use crate::detector::Detector;
 
     #[pymodule_export]
     use crate::features::{fit_features, transform_features};

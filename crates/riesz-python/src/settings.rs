@@ -1,10 +1,10 @@
-//! A Python dictionary of settings as [`Options`] or [`GaussianProcessOptions`].
+//! A Python dictionary of settings as [`Options`], [`GaussianProcessOptions`] or [`NoveltyOptions`].
 
 use crate::errors::{to_py, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
-use riesz::functions::{Bandwidth, GaussianProcessOptions, Options, Task};
+use riesz::functions::{Bandwidth, GaussianProcessOptions, NoveltyOptions, Options, Task};
 use riesz::kernel::Projection;
 use riesz::loss::LossSpec;
 use riesz::random::Seed;
@@ -53,6 +53,19 @@ impl<'py> Settings<'_, 'py> {
         options.approximation = named(&self.text("approximation")?)?;
         options.inducing = self.whole("inducing")?.unwrap_or(options.inducing);
         options.neighbours = self.whole("neighbours")?.unwrap_or(options.neighbours);
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of a novelty detector.
+    pub fn novelty(&self) -> PyResult<NoveltyOptions> {
+        let mut options = NoveltyOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.kernel = named(&self.text("kernel")?)?;
+        options.bandwidth = self.bandwidth()?;
+        options.scaling = named(&self.text("scaling")?)?;
+        options.nu = self.get("nu", "a number")?;
+        options.contamination = self.get("contamination", "a number or None")?;
+        options.features = self.whole("n_components")?.unwrap_or(options.features);
         options.check().map_err(to_py)?;
         Ok(options)
     }

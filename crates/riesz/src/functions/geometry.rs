@@ -109,7 +109,8 @@ pub(crate) fn median_distance(
         })
         .filter(|(distance, weight)| *distance > 0.0 && *weight > 0.0)
         .collect();
-    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Pairs at the same distance may change places: what is returned is a distance.
+    pairs.par_sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let mut seen = 0.0;
     for (distance, weight) in &pairs {

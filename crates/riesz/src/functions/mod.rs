@@ -6,6 +6,7 @@ mod fit;
 mod gaussian_process;
 mod geometry;
 mod machine;
+mod novelty;
 mod options;
 mod race;
 mod random_features;
@@ -18,6 +19,7 @@ pub use gaussian_process::{
     Hyperparameters, PosteriorOperator, PosteriorOperatorConfig,
 };
 pub use machine::{HistoryEntry, KernelMachine, Summary};
+pub use novelty::{NoveltyDetector, NoveltyOptions};
 pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
 pub use random_features::RandomFeatures;
 pub use training::Training;

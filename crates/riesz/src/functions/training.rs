@@ -48,26 +48,27 @@ impl Training<'_> {
                 return Err(Error::Target { loss: "classification", value, row, expected });
             }
         }
-        self.check_weights(n)
+        check_weights(self.weights, n)
     }
+}
 
-    fn check_weights(&self, n: usize) -> Result<()> {
-        let Some(weights) = self.weights else { return Ok(()) };
-        if weights.len() != n {
-            return Err(Error::RowCount { what: "sample_weight", expected: n, found: weights.len() });
-        }
-        if let Some(row) = weights.iter().position(|w| !w.is_finite()) {
-            let value = f64::from(weights[row]);
-            return Err(Error::NotFinite { what: "sample_weight", value, row, column: 0 });
-        }
-        if let Some(&w) = weights.iter().find(|w| **w < 0.0) {
-            return Err(Error::OutOfRange { name: "sample_weight", value: f64::from(w), range: "[0, inf)" });
-        }
-        if weights.iter().all(|&w| w == 0.0) {
-            return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
-        }
-        Ok(())
+/// Refuses weights that do not count `n` rows.
+pub(crate) fn check_weights(weights: Option<&[f32]>, n: usize) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    if weights.len() != n {
+        return Err(Error::RowCount { what: "sample_weight", expected: n, found: weights.len() });
     }
+    if let Some(row) = weights.iter().position(|w| !w.is_finite()) {
+        let value = f64::from(weights[row]);
+        return Err(Error::NotFinite { what: "sample_weight", value, row, column: 0 });
+    }
+    if let Some(&w) = weights.iter().find(|w| **w < 0.0) {
+        return Err(Error::OutOfRange { name: "sample_weight", value: f64::from(w), range: "[0, inf)" });
+    }
+    if weights.iter().all(|&w| w == 0.0) {
+        return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
+    }
+    Ok(())
 }
 
 /// Data in the form of the solvers: encoded targets and explicit weights.

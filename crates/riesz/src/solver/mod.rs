@@ -2,12 +2,14 @@
 
 mod block_descent;
 mod functional_sgd;
+mod one_class;
 mod ridge;
 mod schedule;
 
 pub(crate) use block_descent::weighted_loss;
 pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, SgdInfo, SgdState};
+pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use schedule::Schedule;
 

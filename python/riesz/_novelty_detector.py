@@ -1,0 +1,171 @@
+"""Novelty detection."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from riesz._kernel_machine import ROWS, sample_weights, seed_of
+from riesz._riesz import Detector
+from riesz._saved import Saved
+
+_SETTINGS = ("kernel", "bandwidth", "scaling", "nu", "contamination", "n_components")
+
+
+class KernelNoveltyDetector(OutlierMixin, Saved):
+    """Rows unlike most of those seen, by a one-class kernel machine on random features.
+
+    Learns a function that is large where rows are many and the level below which a row is novel:
+    the problem of :class:`sklearn.svm.OneClassSVM`, in time and memory linear in the rows.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Between 0 and 1. The function is built from this share of the rows, those with the fewest
+        others near them. Small values draw a close border around all rows and are for clean data;
+        1 is a kernel density estimate from all rows.
+    contamination : float, optional
+        The share of the rows of the fit that :meth:`predict` is to call novel; ``nu`` unless given,
+        as in scikit-learn's one-class machines. It moves ``offset_`` alone.
+    kernel : str, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
+        :class:`riesz.RandomFeatures` for the list.
+    bandwidth : float, "auto", "median" or "scale", default="auto"
+        Width of the kernel: a number, the median distance between rows ("auto" is half of it), or
+        what corresponds to scikit-learn's ``gamma="scale"``.
+    scaling : {"auto", "none", "standard"}, default="auto"
+        Whether columns are standardised first. "auto" does so unless the bandwidth is a number.
+    n_components : int, default=1024
+        Random features. More are more exact far from the rows, where scores are small.
+    random_state : int, RandomState or None, default=None
+        Seed; None draws one and keeps it in ``seed_``.
+    n_jobs : int, optional
+        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+
+    Attributes
+    ----------
+    offset_ : float
+        The score below which a row is novel.
+    bandwidth_ : float
+        The bandwidth used, in the units of the columns after scaling.
+    scaling_ : {"none", "standard"}
+        The scaling used.
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where they had names.
+    seed_ : int
+        The seed used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz import KernelNoveltyDetector
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> detector = KernelNoveltyDetector(contamination=0.05, random_state=0).fit(X)
+    >>> detector.predict([[0.0, 0.0], [6.0, 6.0]])
+    array([ 1, -1])
+    """
+
+    _kind = Detector
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        contamination: float | None = None,
+        kernel: str = "gaussian",
+        bandwidth: str | float = "auto",
+        scaling: str = "auto",
+        n_components: int = 1024,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.nu = nu
+        self.contamination = contamination
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.scaling = scaling
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> "KernelNoveltyDetector":
+        """Learn what is usual.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : ignored
+            For pipelines.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, not negative.
+
+        Returns
+        -------
+        self
+        """
+        rows = validate_data(self, X, **ROWS)
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        settings["random_state"] = seed_of(self.random_state)
+        weights = sample_weights(sample_weight)
+        return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the function itself: a weighted mean of kernels, near 0 far from all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Large for usual rows.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, **ROWS)
+        return self._model.scores(rows, n_jobs=self.n_jobs).astype(np.float64)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return scores minus ``offset_``: negative for novel rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return -1 for novel rows and 1 for the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _fitted(self, model: Any) -> "KernelNoveltyDetector":
+        summary = model.summary()
+        self._model = model
+        self.offset_ = summary["offset"]
+        self.bandwidth_ = summary["bandwidth"]
+        self.scaling_ = summary["scaling"]
+        self.seed_ = summary["seed"]
+        return self

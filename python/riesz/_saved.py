@@ -1,0 +1,89 @@
+"""Estimators in model files."""
+
+import json
+import os
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from riesz._errors import InvalidInput
+
+_Self = TypeVar("_Self", bound="Saved")
+
+
+class Saved(BaseEstimator):
+    """An estimator around one fitted model: parameters and column names are kept beside it."""
+
+    # The class of the fitted model, which is kept in `_model`.
+    _kind: type
+    _model: Any
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a model file.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is written atomically.
+        """
+        check_is_fitted(self)
+        try:
+            note = json.dumps(self._note(), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{error}; a model file holds plain values, pickle the rest"
+            ) from None
+        self._model.save(path, note)
+
+    @classmethod
+    def load(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
+        """Read an estimator from a model file; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        estimator
+            Fitted.
+        """
+        model, text = cls._kind.load(path)
+        try:
+            note = json.loads(text) or {}
+            estimator = cls(**note.get("parameters", {}))
+            if "feature_names" in note:
+                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
+        estimator.n_features_in_ = model.summary()["columns"]
+        return estimator._fitted(model)
+
+    def _note(self) -> dict[str, Any]:
+        """Return what `save` adds to the model, as values JSON knows."""
+        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = self.seed_
+        note: dict[str, Any] = {"parameters": parameters}
+        if hasattr(self, "feature_names_in_"):
+            note["feature_names"] = self.feature_names_in_.tolist()
+        return note
+
+    def _fitted(self: _Self, model: Any) -> _Self:
+        """Keep the model and show what it is."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter as a value JSON knows, where there is one."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
