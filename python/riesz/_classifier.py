@@ -91,6 +91,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Notes
     -----
     Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
+    So are sparse arrays by rows (CSR), which are made dense 1,024 rows at a time; the result is
+    that of the dense array, bit by bit.
     Predictions are computed in single precision and returned in the precision of ``X``.
 
     Examples
@@ -156,7 +158,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Labels of any type.
@@ -184,7 +186,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Labels.
@@ -217,7 +219,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -232,7 +234,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -249,7 +251,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns

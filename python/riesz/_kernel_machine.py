@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
@@ -36,8 +36,14 @@ _SETTINGS = (
     "checkpoint",
 )
 
-# How arrays reach Rust, which borrows them and names the row and column of what is not finite.
-ROWS = {"dtype": (np.float64, np.float32), "order": "C", "ensure_all_finite": False}
+# How arrays, dense or sparse by rows, reach Rust, which borrows them and names the row and column
+# of what is not finite.
+ROWS = {
+    "accept_sparse": "csr",
+    "dtype": (np.float64, np.float32),
+    "order": "C",
+    "ensure_all_finite": False,
+}
 
 
 class KernelMachine(BaseEstimator):
@@ -210,6 +216,11 @@ class KernelMachine(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_machine")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def sample_weights(sample_weight: ArrayLike | None) -> NDArray[np.float32] | None:

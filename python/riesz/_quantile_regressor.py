@@ -86,6 +86,8 @@ class KernelQuantileRegressor(Regression):
     Notes
     -----
     Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
+    So are sparse arrays by rows (CSR), which are made dense 1,024 rows at a time; the result is
+    that of the dense array, bit by bit.
     Predictions are computed in single precision and returned in the precision of ``X``.
 
     Examples
@@ -150,7 +152,7 @@ class KernelQuantileRegressor(Regression):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -167,7 +169,7 @@ class KernelQuantileRegressor(Regression):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Targets.

@@ -26,7 +26,7 @@ class Regression(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,) or, where several are taken, (n, targets)
             Targets.
@@ -49,7 +49,7 @@ class Regression(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,) or, where several are taken, (n, targets)
             Targets.
@@ -69,7 +69,7 @@ class Regression(RegressorMixin, KernelMachine):
         elif y.shape[1:] == self._targets:
             machine = self._learn_more(X, y, weights)
         else:
-            raise InvalidInput(f"y has shape {y.shape}, expected {(len(X), *self._targets)}")
+            raise InvalidInput(f"y has shape {y.shape}, expected {(X.shape[0], *self._targets)}")
         return self._fitted(machine)
 
     def _numbers(
@@ -157,6 +157,8 @@ class KernelRegressor(MultiOutputMixin, Regression):
     Notes
     -----
     Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
+    So are sparse arrays by rows (CSR), which are made dense 1,024 rows at a time; the result is
+    that of the dense array, bit by bit.
     Predictions are computed in single precision and returned in the precision of ``X``.
 
     Examples
@@ -220,7 +222,7 @@ class KernelRegressor(MultiOutputMixin, Regression):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns

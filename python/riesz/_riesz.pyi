@@ -1,16 +1,27 @@
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+class _Csr(Protocol):
+    """A sparse matrix by rows, as SciPy has it."""
+
+    format: str
+    shape: tuple[int, int]
+    indptr: NDArray[np.int32] | NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    data: NDArray[np.float32] | NDArray[np.float64]
+
+_Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr
 
 __version__: str
 
 def main(argv: list[str]) -> int: ...
 def simd_path() -> str: ...
 def fit_features(
-    x: NDArray[np.float32] | NDArray[np.float64],
+    x: _Table,
     *,
     kernel: str,
     bandwidth: str | float,
@@ -19,7 +30,7 @@ def fit_features(
     n_jobs: int | None = None,
 ) -> tuple[float, list[float]]: ...
 def transform_features(
-    x: NDArray[np.float32] | NDArray[np.float64],
+    x: _Table,
     *,
     kernel: str,
     bandwidth: float,
@@ -32,7 +43,7 @@ def transform_features(
 class Machine:
     @staticmethod
     def fit(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -43,7 +54,7 @@ class Machine:
     ) -> Machine: ...
     @staticmethod
     def begin(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -54,7 +65,7 @@ class Machine:
     ) -> Machine: ...
     def partial_fit(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -62,18 +73,10 @@ class Machine:
         observer: Callable[[str, int, int, float, float | None, float | None, float], object]
         | None = None,
     ) -> None: ...
-    def decision(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
-    def predict(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
-    def classes(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.uint32]: ...
-    def probabilities(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
+    def decision(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def predict(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def classes(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.uint32]: ...
+    def probabilities(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def summary(self) -> dict[str, Any]: ...
     def to_bytes(self) -> bytes: ...
     @classmethod
@@ -89,7 +92,7 @@ class Machine:
 class Process:
     @staticmethod
     def fit(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float64],
         *,
         settings: dict[str, Any],
@@ -97,23 +100,21 @@ class Process:
     ) -> Process: ...
     def extend(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float64],
         *,
         n_jobs: int | None = None,
     ) -> None: ...
-    def mean(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float64]: ...
+    def mean(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float64]: ...
     def marginals(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+        self, x: _Table, *, n_jobs: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def joint(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+        self, x: _Table, *, n_jobs: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def sample(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         count: int,
         seed: int,
         *,

@@ -50,6 +50,9 @@ pub enum Error {
         /// Rows it has.
         found: usize,
     },
+    /// A sparse matrix whose arrays contradict each other.
+    #[error("X is not a sparse matrix by rows: {0}")]
+    Sparse(String),
     /// No rows or no columns.
     #[error("{what} is empty; at least {needed} needed")]
     Empty {

@@ -214,17 +214,13 @@ impl KernelSpec {
         for kernel in self.parts() {
             let Some((least, included)) = kernel.least() else { continue };
             let outside = |v: f64| if included { v < least } else { v <= least };
+            let mut values = Vec::new();
             for row in 0..rows.len() {
-                let offence = (0..rows.columns()).find(|&column| outside(rows.value(row, column)));
-                if let Some(column) = offence {
-                    return Err(Error::Domain {
-                        kernel: kernel.to_string(),
-                        value: rows.value(row, column),
-                        row,
-                        column,
-                        least,
-                        included,
-                    });
+                values.clear();
+                rows.slice(row..row + 1).append_doubles(&mut values);
+                if let Some(column) = values.iter().position(|&value| outside(value)) {
+                    let (kernel, value) = (kernel.to_string(), values[column]);
+                    return Err(Error::Domain { kernel, value, row, column, least, included });
                 }
             }
         }
