@@ -4,6 +4,7 @@ use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
+use super::start::first_offset;
 use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
@@ -147,7 +148,7 @@ impl KernelMachine {
         self.learn(data, control)
     }
 
-    /// The constant function with bandwidth and scaling from `data`.
+    /// The best constant function, with bandwidth and scaling from `data`.
     fn empty(options: &Options, data: &Training<'_>) -> Result<Self> {
         let loss = options.loss.clone().unwrap_or(match options.task {
             Task::Regression(_) => LossSpec::Square,
@@ -175,7 +176,9 @@ impl KernelMachine {
         };
         let block_size = options.block_size.unwrap_or(512);
         let map = options.feature_map(bandwidth, block_size, scaling)?;
-        let f = FeatureExpansion::new(map, vec![0.0; outputs(&loss, options.task)]);
+        let (Task::Regression(size) | Task::Classification(size)) = options.task;
+        let offset = first_offset(&loss, &*loss.build(size)?, options.task, data.targets, &weights);
+        let f = FeatureExpansion::new(map, offset);
         let header = Header {
             options: options.clone(),
             loss,
