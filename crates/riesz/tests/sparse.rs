@@ -1,4 +1,5 @@
 //! A sparse matrix is the dense matrix with the same entries, to the last bit.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use riesz::data::{Indices, Rows, Sparse};
@@ -36,9 +37,14 @@ impl Arrays {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (word >> 40) as f64 / f64::from(1 << 24)
         };
-        let rows: Vec<_> = (0..n)
-            .map(|_| (0..columns).rev().filter_map(|j| (draw() < 0.33).then(|| (j, draw() - 0.3))).collect())
-            .collect();
+        let mut rows = vec![Vec::new(); n];
+        for row in &mut rows {
+            for column in (0..columns).rev() {
+                if draw() < 0.33 {
+                    row.push((column, draw() - 0.3));
+                }
+            }
+        }
         Self::of(&rows, columns)
     }
 
