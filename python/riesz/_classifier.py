@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import KernelMachine, plain, sample_weights
+from riesz._kernel_machine import Kernel, KernelMachine, plain, sample_weights
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -23,9 +23,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "softmax", "logistic", "hinge", "squared_hinge" or "crammer_singer" (the hinge of the
         largest margin violation among the classes); "auto" is squared hinge where rows are held
         out and softmax otherwise.
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
+    kernel : str or callable, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
+        function that draws the features of a kernel of your own. See
+        :class:`riesz.RandomFeatures` for both.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
         "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
@@ -110,7 +111,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self,
         *,
         loss: str = "auto",
-        kernel: str = "gaussian",
+        kernel: Kernel = "gaussian",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
         solver: str = "auto",

@@ -3,7 +3,8 @@
 import json
 import numbers
 import os
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,9 @@ from riesz._progress import progress
 from riesz._riesz import Machine
 
 _Self = TypeVar("_Self", bound="KernelMachine")
+
+# A name, or a function (X, seed, n_features) that returns features.
+Kernel: TypeAlias = str | Callable[[NDArray[np.float32], int, int], ArrayLike]
 
 # Parameters that mean the same in Rust.
 _SETTINGS = (
@@ -55,7 +59,7 @@ class KernelMachine(BaseEstimator):
         self,
         *,
         loss: str = "auto",
-        kernel: str = "gaussian",
+        kernel: Kernel = "gaussian",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
         solver: str = "auto",
@@ -95,12 +99,19 @@ class KernelMachine(BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file, which the ``riesz`` command reads too.
 
+        A kernel that is a function has no place in a file: pickle such an estimator.
+
         Parameters
         ----------
         path : path
             The file; it is written atomically.
         """
         check_is_fitted(self)
+        if callable(self._machine.kernel):
+            raise InvalidInput(
+                f"a model file cannot hold kernel = {self._machine.kernel!r}; pickle the estimator,"
+                " or fit it with a kernel that has a name"
+            )
         try:
             note = json.dumps(self._note(), allow_nan=False)
         except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import loss_name
+from riesz._kernel_machine import Kernel, loss_name
 from riesz._regressor import Regression
 
 
@@ -24,9 +24,10 @@ class KernelQuantileRegressor(Regression):
     non_crossing : bool, default=True
         Whether predictions of a row are put into increasing order. Quantiles learnt side by side
         may cross where there is little data; in order they are no farther from the true ones.
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
+    kernel : str or callable, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
+        function that draws the features of a kernel of your own. See
+        :class:`riesz.RandomFeatures` for both.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
         "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
@@ -107,7 +108,7 @@ class KernelQuantileRegressor(Regression):
         *,
         quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
         non_crossing: bool = True,
-        kernel: str = "gaussian",
+        kernel: Kernel = "gaussian",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
         solver: str = "auto",

@@ -9,7 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import KernelMachine, loss_name, sample_weights
+from riesz._kernel_machine import Kernel, KernelMachine, loss_name, sample_weights
 
 _Self = TypeVar("_Self", bound="Regression")
 
@@ -93,9 +93,10 @@ class KernelRegressor(MultiOutputMixin, Regression):
         noise is normal.
     epsilon : float, default=0.1
         Residuals below it cost nothing; in the units of ``y``, for "epsilon_insensitive".
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
+    kernel : str or callable, default="gaussian"
+        A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
+        function that draws the features of a kernel of your own. See
+        :class:`riesz.RandomFeatures` for both.
     bandwidth : float, "auto", "median" or "scale", default="auto"
         Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
         "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
@@ -176,7 +177,7 @@ class KernelRegressor(MultiOutputMixin, Regression):
         loss: str = "auto",
         delta: float = 1.35,
         epsilon: float = 0.1,
-        kernel: str = "gaussian",
+        kernel: Kernel = "gaussian",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
         solver: str = "auto",

@@ -15,6 +15,7 @@ class _Csr(Protocol):
     data: NDArray[np.float32] | NDArray[np.float64]
 
 _Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr
+_Kernel: TypeAlias = str | Callable[[NDArray[np.float32], int, int], Any]
 
 __version__: str
 
@@ -23,7 +24,7 @@ def simd_path() -> str: ...
 def fit_features(
     x: _Table,
     *,
-    kernel: str,
+    kernel: _Kernel,
     bandwidth: str | float,
     n_components: int,
     seed: int,
@@ -32,7 +33,7 @@ def fit_features(
 def transform_features(
     x: _Table,
     *,
-    kernel: str,
+    kernel: _Kernel,
     bandwidth: float,
     shift: list[float],
     n_components: int,
@@ -80,10 +81,12 @@ class Machine:
     def summary(self) -> dict[str, Any]: ...
     def to_bytes(self) -> bytes: ...
     @classmethod
-    def from_bytes(cls, bytes: bytes) -> Machine: ...
+    def from_bytes(cls, bytes: bytes, kernel: _Kernel | None = None) -> Machine: ...
     def save(self, path: str | os.PathLike[str], note: str) -> None: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Machine, str]: ...
+    @property
+    def kernel(self) -> _Kernel | None: ...
     @property
     def class_names(self) -> list[str]: ...
     @class_names.setter

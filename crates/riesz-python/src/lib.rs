@@ -7,6 +7,7 @@ mod arrays;
 mod attend;
 mod errors;
 mod features;
+mod kernel;
 mod machine;
 mod process;
 mod settings;

@@ -90,6 +90,30 @@ pub enum Error {
         /// … and whether it belongs to it.
         included: bool,
     },
+    /// A user's kernel failed.
+    #[error("the kernel {kernel} failed: {source}")]
+    User {
+        /// Its name.
+        kernel: String,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A user's kernel gave a feature that is no number.
+    #[error("the kernel {kernel} gave {value} as feature {feature}; features must be finite")]
+    FeatureNotFinite {
+        /// Its name.
+        kernel: String,
+        /// `NaN`, `inf` or `-inf`.
+        value: f64,
+        /// Position of the first offence among the features of a block.
+        feature: usize,
+    },
+    /// A model file whose kernel is a function, of which a file holds the name alone.
+    #[error("the kernel {kernel} is a function, which no file holds; give it to KernelMachine::load_with_kernel, or pickle the estimator in Python")]
+    KernelMissing {
+        /// Its name.
+        kernel: String,
+    },
     /// A target outside the domain of the loss.
     #[error("target {value} at row {row} is not admissible for the {loss} loss: {expected}")]
     Target {
