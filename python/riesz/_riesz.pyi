@@ -15,7 +15,7 @@ class _Csr(Protocol):
     data: NDArray[np.float32] | NDArray[np.float64]
 
 _Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr
-_Kernel: TypeAlias = str | Callable[[NDArray[np.float32], int, int], Any]
+_Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 
 __version__: str
 

@@ -156,6 +156,30 @@ def test_an_exception_comes_out_as_itself(waves):
     assert caught.traceback[-1].name == "kernel"
 
 
+def test_a_function_may_use_riesz_and_several_fits_run_at_once(waves):
+    X, y = waves
+    drawn = RandomFeatures(bandwidth=1.0, random_state=0, n_jobs=2).fit(X)
+
+    def kernel(rows, seed, n_features):
+        features = copy.copy(drawn).set_params(n_components=n_features)
+        features.seed_ = seed
+        return features.transform(rows) * np.sqrt(n_features)
+
+    scores = []
+
+    def fit():
+        model = KernelRegressor(kernel=kernel, **SMALL | {"n_jobs": 2}).fit(X, y)
+        scores.append(model.score(X, y))
+
+    threads = [threading.Thread(target=fit) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(scores) == 3
+    assert min(scores) == max(scores) > 0.99
+
+
 def test_scaling_columns_is_refused():
     X = np.arange(16.0).reshape(8, 2)
     with pytest.raises(InvalidInput, match=r"fourier\) kernel takes columns as they are"):
