@@ -1,6 +1,6 @@
 """Classification."""
 
-import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,13 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import KernelMachine, plain, sample_weights
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Classification by a kernel machine on random features.
 
@@ -23,75 +26,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "softmax", "logistic", "hinge", "squared_hinge" or "crammer_singer" (the hinge of the
         largest margin violation among the classes); "auto" is squared hinge where rows are held
         out and softmax otherwise.
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
-    bandwidth : float, "auto", "median" or "scale", default="auto"
-        Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
-        "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
-        scikit-learn. A given ``gamma`` is ``bandwidth=1 / sqrt(2 * gamma)``.
-    scaling : {"auto", "none", "standard"}, default="auto"
-        Whether columns are standardised first. "auto" compares both where the bandwidth is "auto"
-        and leaves the columns alone otherwise.
-    solver : {"auto", "block", "ridge", "stream"}, default="auto"
-        "block" adds blocks of random features until the held-out loss stops falling, "ridge" solves
-        the regularised problem on ``max_blocks * block_size`` fixed features, "stream" sees every
-        row once. "auto" is "block".
-    ridge : float, optional
-        Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss; ``KernelRidge(alpha)``
-        is ``ridge=alpha / n``.
-    damping : float, optional
-        Damping of each step of the block solver.
-    block_size : int, optional
-        Random features per block; by the number of rows unless given.
-    max_blocks : int, optional
-        Most blocks; by default as many as make 131,072 features (``solver="ridge"``: 64 blocks).
-    sweeps : int, default=0
-        Sweeps over the blocks after the first.
-    early_stopping : bool, default=True
-        Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
-    max_time : float, optional
-        Most seconds; the blocks finished by then are the model.
-    batch_size : int, default=1024
-        Rows per step of the streaming solver and of :meth:`partial_fit`.
-    projection : {"dense", "structured"}, optional
-        How frequencies are drawn; by the number of columns unless given.
-    checkpoint : path, optional
-        File from which an interrupted fit is resumed, removed when the fit is complete.
+    $kernel
+    $solver
+    $course
     class_weight : dict or "balanced", optional
         Weights of the classes, multiplied into the sample weights.
-    random_state : int, RandomState or None, default=None
-        Seed; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
-    verbose : int, default=0
-        1 for a bar on the standard error, 2 for a line per block.
 
     Attributes
     ----------
     classes_ : ndarray
         The labels, sorted.
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
-    bandwidth_ : float
-        The bandwidth used, in the units of the columns after scaling.
-    scaling_ : {"none", "standard"}
-        The scaling used.
-    loss_ : str
-        The loss used.
-    n_blocks_ : int
-        Blocks of random features.
-    history_ : list of dict
-        Loss, held-out loss and held-out error after each block.
-    seed_ : int
-        The seed used.
+    $fitted
 
     Notes
     -----
-    Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
-    Predictions are computed in single precision and returned in the precision of ``X``.
+    $arrays
 
     Examples
     --------
@@ -102,52 +51,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     True
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        *,
-        loss: str = "auto",
-        kernel: str = "gaussian",
-        bandwidth: str | float = "auto",
-        scaling: str = "auto",
-        solver: str = "auto",
-        ridge: float | None = None,
-        damping: float | None = None,
-        block_size: int | None = None,
-        max_blocks: int | None = None,
-        sweeps: int = 0,
-        early_stopping: bool = True,
-        max_time: float | None = None,
-        batch_size: int = 1024,
-        projection: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            loss=loss,
-            kernel=kernel,
-            bandwidth=bandwidth,
-            scaling=scaling,
-            solver=solver,
-            ridge=ridge,
-            damping=damping,
-            block_size=block_size,
-            max_blocks=max_blocks,
-            sweeps=sweeps,
-            early_stopping=early_stopping,
-            max_time=max_time,
-            batch_size=batch_size,
-            projection=projection,
-            checkpoint=checkpoint,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    loss: str = "auto"
+    class_weight: dict[Any, float] | str | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -156,7 +61,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Labels of any type.
@@ -184,7 +89,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Labels.
@@ -217,7 +122,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -232,7 +137,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -249,7 +154,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns

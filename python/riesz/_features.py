@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from riesz._kernel_machine import ROWS, seed_of
+from riesz._kernel_machine import ROWS, Kernel, seed_of
 from riesz._riesz import fit_features, transform_features
 
 
@@ -16,15 +16,16 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Parameters
     ----------
-    kernel : str, default="gaussian"
+    kernel : str or callable, default="gaussian"
         A kernel by name, with its parameters in parentheses: "gaussian", "laplacian", "cauchy",
         "matern(1.5)", "rational_quadratic(1)", "dot_product(1, 1, 0.5)", "polynomial(2, 1)",
         "arc_cosine(1)", "hellinger", "chi_squared", "intersection", "jensen_shannon",
         "skewed_chi_squared(1)", "skewed_intersection(1)", "exponential_semigroup(1)",
         "reciprocal_semigroup(1)"; sums and products such as "gaussian + 0.5 * polynomial(2, 1)".
+        Or a function ``kernel(X, seed, n_features)``, see the notes.
     bandwidth : "median", "scale" or float, default="median"
         Width of the kernel: a number, the median distance between rows, or what corresponds to
-        scikit-learn's ``gamma="scale"``. Kernels of histograms have none.
+        scikit-learn's ``gamma="scale"``. Kernels of histograms and functions have none.
     n_components : int, default=1024
         Number of features.
     random_state : int, RandomState or None, default=None
@@ -40,12 +41,40 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         What is subtracted from each column first.
     seed_ : int
         The seed in use.
+
+    Notes
+    -----
+    A function ``kernel(X, seed, n_features)`` is a kernel of your own, the mean of products of
+    random features. It is given rows as they are (float32, without shift, scale or bandwidth), a
+    whole number below 2**64 and the number of features, and returns an array ``phi`` of shape
+    (len(X), n_features) such that ``phi @ phi.T / n_features`` is the kernel, on average over
+    seeds. The root of the number of features is divided by afterwards.
+
+    Features are drawn again whenever they are needed, in tiles of at most 1,024 rows and also when
+    predicting: they must be a function of ``seed``, ``n_features`` and the row alone, which nothing
+    checks. The function is called from other threads, one call at a time but for what it does with
+    the interpreter released. What it raises is raised; a wrong shape and NaN are refused.
+
+    Examples
+    --------
+    The Gaussian kernel of bandwidth 0.5, made at home:
+
+    >>> import numpy as np
+    >>> from riesz import RandomFeatures
+    >>> def waves(X, seed, n_features):
+    ...     rng = np.random.default_rng(seed)
+    ...     frequencies = rng.normal(scale=1 / 0.5, size=(X.shape[1], n_features))
+    ...     return np.sqrt(2) * np.cos(X @ frequencies + rng.uniform(0, 2 * np.pi, n_features))
+    >>> features = RandomFeatures(kernel=waves, n_components=4096, random_state=0)
+    >>> phi = features.fit_transform([[0.0], [0.5]])
+    >>> bool(abs(phi[0] @ phi[1] - np.exp(-0.5)) < 0.1)
+    True
     """
 
     def __init__(
         self,
         *,
-        kernel: str = "gaussian",
+        kernel: Kernel = "gaussian",
         bandwidth: str | float = "median",
         n_components: int = 1024,
         random_state: int | np.random.RandomState | None = None,
@@ -62,7 +91,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse array of shape (n_samples, n_features)
             Rows.
         y : ignored
             For pipelines.
@@ -90,7 +119,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse array of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -111,5 +140,6 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
@@ -71,7 +72,8 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     Notes
     -----
     Standard deviations, covariances and samples are those of new targets, noise included, as in
-    scikit-learn with a ``WhiteKernel``; ``latent=True`` gives those of the function.
+    scikit-learn with a ``WhiteKernel``; ``latent=True`` gives those of the function. The process
+    keeps its rows, with their zeros where they came as a sparse array.
 
     Examples
     --------
@@ -116,7 +118,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Targets.
@@ -136,7 +138,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Targets.
@@ -163,7 +165,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         return_std : bool, default=False
             Whether to return standard deviations too.
@@ -184,7 +186,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         noise = 0.0 if latent else self.noise_
         if return_cov:
             mean, covariance = self._process.joint(X, n_jobs=self.n_jobs)
-            covariance[np.diag_indices(len(X))] += noise
+            covariance[np.diag_indices(X.shape[0])] += noise
             return mean, covariance
         if return_std:
             mean, variance = self._process.marginals(X, n_jobs=self.n_jobs)
@@ -203,7 +205,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         n_samples : int, default=1
             How many samples.
@@ -307,3 +309,8 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_process")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -3,12 +3,14 @@
 import json
 import numbers
 import os
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
@@ -17,77 +19,47 @@ from riesz._riesz import Machine
 
 _Self = TypeVar("_Self", bound="KernelMachine")
 
-# Parameters that mean the same in Rust.
-_SETTINGS = (
-    "loss",
-    "kernel",
-    "bandwidth",
-    "scaling",
-    "solver",
-    "ridge",
-    "damping",
-    "block_size",
-    "max_blocks",
-    "sweeps",
-    "early_stopping",
-    "max_time",
-    "batch_size",
-    "projection",
-    "checkpoint",
-)
+# A name, or a function of an array, a seed and a number of features that returns features.
+Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 
-# How arrays reach Rust, which borrows them and names the row and column of what is not finite.
-ROWS = {"dtype": (np.float64, np.float32), "order": "C", "ensure_all_finite": False}
+# How arrays, dense or sparse by rows, reach Rust, which borrows them and names the row and column
+# of what is not finite.
+ROWS = {
+    "accept_sparse": "csr",
+    "dtype": (np.float64, np.float32),
+    "order": "C",
+    "ensure_all_finite": False,
+}
 
 
+# A dataclass writes the constructor: explicit, as scikit-learn and editors want it, from parameters
+# that are declared once. Equality and text stay those of estimators.
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachine(BaseEstimator):
     """What the estimators share: parameters, validation, the fitted machine and its file."""
 
-    _machine: Machine
-
-    def __init__(
-        self,
-        *,
-        loss: str = "auto",
-        kernel: str = "gaussian",
-        bandwidth: str | float = "auto",
-        scaling: str = "auto",
-        solver: str = "auto",
-        ridge: float | None = None,
-        damping: float | None = None,
-        block_size: int | None = None,
-        max_blocks: int | None = None,
-        sweeps: int = 0,
-        early_stopping: bool = True,
-        max_time: float | None = None,
-        batch_size: int = 1024,
-        projection: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.scaling = scaling
-        self.solver = solver
-        self.ridge = ridge
-        self.damping = damping
-        self.block_size = block_size
-        self.max_blocks = max_blocks
-        self.sweeps = sweeps
-        self.early_stopping = early_stopping
-        self.max_time = max_time
-        self.batch_size = batch_size
-        self.projection = projection
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Kernel = "gaussian"
+    bandwidth: str | float = "auto"
+    scaling: str = "auto"
+    solver: str = "auto"
+    ridge: float | None = None
+    damping: float | None = None
+    block_size: int | None = None
+    max_blocks: int | None = None
+    sweeps: int = 0
+    early_stopping: bool = True
+    max_time: float | None = None
+    batch_size: int = 1024
+    projection: str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file, which the ``riesz`` command reads too.
+
+        A kernel that is a function has no place in a file: pickle such an estimator.
 
         Parameters
         ----------
@@ -95,6 +67,11 @@ class KernelMachine(BaseEstimator):
             The file; it is written atomically.
         """
         check_is_fitted(self)
+        if callable(self._machine.kernel):
+            raise InvalidInput(
+                f"a model file cannot hold kernel = {self._machine.kernel!r}; pickle the estimator,"
+                " or fit it with a kernel that has a name"
+            )
         try:
             note = json.dumps(self._note(), allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -171,8 +148,8 @@ class KernelMachine(BaseEstimator):
             return learn(X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer)
 
     def _settings(self) -> dict[str, Any]:
-        """Return the parameters that Rust knows by the same name."""
-        return {name: getattr(self, name) for name in _SETTINGS}
+        """Return the parameters, of which Rust reads those that it knows by the same name."""
+        return dict(self.get_params(deep=False))
 
     def _learn_more(
         self, X: NDArray[Any], y: NDArray[np.float32], weights: NDArray[np.float32] | None
@@ -210,6 +187,11 @@ class KernelMachine(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_machine")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def sample_weights(sample_weight: ArrayLike | None) -> NDArray[np.float32] | None:

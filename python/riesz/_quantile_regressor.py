@@ -1,7 +1,7 @@
 """Quantile regression."""
 
-import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
+from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import loss_name
 from riesz._regressor import Regression
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelQuantileRegressor(Regression):
     """Quantiles of a target, several at once, by a kernel machine on random features.
 
@@ -24,69 +27,17 @@ class KernelQuantileRegressor(Regression):
     non_crossing : bool, default=True
         Whether predictions of a row are put into increasing order. Quantiles learnt side by side
         may cross where there is little data; in order they are no farther from the true ones.
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
-    bandwidth : float, "auto", "median" or "scale", default="auto"
-        Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
-        "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
-        scikit-learn. A given ``gamma`` is ``bandwidth=1 / sqrt(2 * gamma)``.
-    scaling : {"auto", "none", "standard"}, default="auto"
-        Whether columns are standardised first. "auto" compares both where the bandwidth is "auto"
-        and leaves the columns alone otherwise.
-    solver : {"auto", "block", "stream"}, default="auto"
-        "block" adds blocks of random features until the held-out loss stops falling, "stream" sees
-        every row once. "auto" is "block".
-    ridge : float, optional
-        Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss.
-    damping : float, optional
-        Damping of each step of the block solver.
-    block_size : int, optional
-        Random features per block; by the number of rows unless given.
-    max_blocks : int, optional
-        Most blocks; by default as many as make 131,072 features.
-    sweeps : int, default=0
-        Sweeps over the blocks after the first.
-    early_stopping : bool, default=True
-        Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
-    max_time : float, optional
-        Most seconds; the blocks finished by then are the model.
-    batch_size : int, default=1024
-        Rows per step of the streaming solver and of :meth:`partial_fit`.
-    projection : {"dense", "structured"}, optional
-        How frequencies are drawn; by the number of columns unless given.
-    checkpoint : path, optional
-        File from which an interrupted fit is resumed, removed when the fit is complete.
-    random_state : int, RandomState or None, default=None
-        Seed; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
-    verbose : int, default=0
-        1 for a bar on the standard error, 2 for a line per block.
+    $kernel
+    $solver
+    $course
 
     Attributes
     ----------
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
-    bandwidth_ : float
-        The bandwidth used, in the units of the columns after scaling.
-    scaling_ : {"none", "standard"}
-        The scaling used.
-    loss_ : str
-        The loss used.
-    n_blocks_ : int
-        Blocks of random features.
-    history_ : list of dict
-        Loss, held-out loss and held-out error after each block.
-    seed_ : int
-        The seed used.
+    $fitted
 
     Notes
     -----
-    Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
-    Predictions are computed in single precision and returned in the precision of ``X``.
+    $arrays
 
     Examples
     --------
@@ -96,61 +47,19 @@ class KernelQuantileRegressor(Regression):
     >>> X = rng.uniform(-1, 1, size=(500, 1))
     >>> y = X[:, 0] + rng.normal(size=500)
     >>> low, middle, high = KernelQuantileRegressor(random_state=0).fit(X, y).predict(X).T
-    >>> bool(np.all(low <= high)) and 0.8 < np.mean((low < y) & (y < high)) < 1
+    >>> bool(np.all(low <= high) and 0.8 < np.mean((low < y) & (y < high)) < 1)
     True
     """
 
-    def __init__(
-        self,
-        *,
-        quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
-        non_crossing: bool = True,
-        kernel: str = "gaussian",
-        bandwidth: str | float = "auto",
-        scaling: str = "auto",
-        solver: str = "auto",
-        ridge: float | None = None,
-        damping: float | None = None,
-        block_size: int | None = None,
-        max_blocks: int | None = None,
-        sweeps: int = 0,
-        early_stopping: bool = True,
-        max_time: float | None = None,
-        batch_size: int = 1024,
-        projection: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            bandwidth=bandwidth,
-            scaling=scaling,
-            solver=solver,
-            ridge=ridge,
-            damping=damping,
-            block_size=block_size,
-            max_blocks=max_blocks,
-            sweeps=sweeps,
-            early_stopping=early_stopping,
-            max_time=max_time,
-            batch_size=batch_size,
-            projection=projection,
-            checkpoint=checkpoint,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.quantiles = quantiles
-        self.non_crossing = non_crossing
+    quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)
+    non_crossing: bool = True
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the quantiles of each row, in the precision of ``X``.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -167,7 +76,7 @@ class KernelQuantileRegressor(Regression):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,)
             Targets.

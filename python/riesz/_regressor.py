@@ -1,6 +1,6 @@
 """Regression."""
 
-import os
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 
+from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import KernelMachine, loss_name, sample_weights
 
@@ -26,7 +27,7 @@ class Regression(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,) or, where several are taken, (n, targets)
             Targets.
@@ -49,7 +50,7 @@ class Regression(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : array-like of shape (n,) or, where several are taken, (n, targets)
             Targets.
@@ -69,7 +70,7 @@ class Regression(RegressorMixin, KernelMachine):
         elif y.shape[1:] == self._targets:
             machine = self._learn_more(X, y, weights)
         else:
-            raise InvalidInput(f"y has shape {y.shape}, expected {(len(X), *self._targets)}")
+            raise InvalidInput(f"y has shape {y.shape}, expected {(X.shape[0], *self._targets)}")
         return self._fitted(machine)
 
     def _numbers(
@@ -78,6 +79,8 @@ class Regression(RegressorMixin, KernelMachine):
         return self._data(X, y, np.float32, reset=reset)
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelRegressor(MultiOutputMixin, Regression):
     """Regression, on one target or several, by a kernel machine on random features.
 
@@ -93,71 +96,23 @@ class KernelRegressor(MultiOutputMixin, Regression):
         noise is normal.
     epsilon : float, default=0.1
         Residuals below it cost nothing; in the units of ``y``, for "epsilon_insensitive".
-    kernel : str, default="gaussian"
-        A kernel by name, with its parameters in parentheses, or a sum or product of them; see
-        :class:`riesz.RandomFeatures` for the list.
-    bandwidth : float, "auto", "median" or "scale", default="auto"
-        Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
-        "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
-        scikit-learn. A given ``gamma`` is ``bandwidth=1 / sqrt(2 * gamma)``.
-    scaling : {"auto", "none", "standard"}, default="auto"
-        Whether columns are standardised first. "auto" compares both where the bandwidth is "auto"
-        and leaves the columns alone otherwise.
+    $kernel
     solver : {"auto", "block", "ridge", "stream"}, default="auto"
         "block" adds blocks of random features until the held-out loss stops falling, "ridge" solves
-        the regularised problem on ``max_blocks * block_size`` fixed features, "stream" sees every
-        row once. "auto" is "block"; "ridge" is for the square loss.
+        the regularised problem on ``max_blocks * block_size`` fixed features (64 blocks unless
+        given), "stream" sees every row once. "auto" is "block"; "ridge" is for the square loss.
     ridge : float, optional
         Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss; ``KernelRidge(alpha)``
         is ``ridge=alpha / n``.
-    damping : float, optional
-        Damping of each step of the block solver.
-    block_size : int, optional
-        Random features per block; by the number of rows unless given.
-    max_blocks : int, optional
-        Most blocks; by default as many as make 131,072 features (``solver="ridge"``: 64 blocks).
-    sweeps : int, default=0
-        Sweeps over the blocks after the first.
-    early_stopping : bool, default=True
-        Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
-    max_time : float, optional
-        Most seconds; the blocks finished by then are the model.
-    batch_size : int, default=1024
-        Rows per step of the streaming solver and of :meth:`partial_fit`.
-    projection : {"dense", "structured"}, optional
-        How frequencies are drawn; by the number of columns unless given.
-    checkpoint : path, optional
-        File from which an interrupted fit is resumed, removed when the fit is complete.
-    random_state : int, RandomState or None, default=None
-        Seed; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
-    verbose : int, default=0
-        1 for a bar on the standard error, 2 for a line per block.
+    $course
 
     Attributes
     ----------
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
-    bandwidth_ : float
-        The bandwidth used, in the units of the columns after scaling.
-    scaling_ : {"none", "standard"}
-        The scaling used.
-    loss_ : str
-        The loss used.
-    n_blocks_ : int
-        Blocks of random features.
-    history_ : list of dict
-        Loss, held-out loss and held-out error after each block.
-    seed_ : int
-        The seed used.
+    $fitted
 
     Notes
     -----
-    Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
-    Predictions are computed in single precision and returned in the precision of ``X``.
+    $arrays
 
     Examples
     --------
@@ -168,59 +123,16 @@ class KernelRegressor(MultiOutputMixin, Regression):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str = "auto",
-        delta: float = 1.35,
-        epsilon: float = 0.1,
-        kernel: str = "gaussian",
-        bandwidth: str | float = "auto",
-        scaling: str = "auto",
-        solver: str = "auto",
-        ridge: float | None = None,
-        damping: float | None = None,
-        block_size: int | None = None,
-        max_blocks: int | None = None,
-        sweeps: int = 0,
-        early_stopping: bool = True,
-        max_time: float | None = None,
-        batch_size: int = 1024,
-        projection: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            loss=loss,
-            kernel=kernel,
-            bandwidth=bandwidth,
-            scaling=scaling,
-            solver=solver,
-            ridge=ridge,
-            damping=damping,
-            block_size=block_size,
-            max_blocks=max_blocks,
-            sweeps=sweeps,
-            early_stopping=early_stopping,
-            max_time=max_time,
-            batch_size=batch_size,
-            projection=projection,
-            checkpoint=checkpoint,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.delta = delta
-        self.epsilon = epsilon
+    loss: str = "auto"
+    delta: float = 1.35
+    epsilon: float = 0.1
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions in the shape of the targets and the precision of ``X``.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -236,9 +148,6 @@ class KernelRegressor(MultiOutputMixin, Regression):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
         return tags
-
-    def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"delta": self.delta, "epsilon": self.epsilon}
 
     def _note(self) -> dict[str, Any]:
         return super()._note() | {"targets": list(self._targets)}

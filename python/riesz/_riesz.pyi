@@ -1,27 +1,39 @@
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+class _Csr(Protocol):
+    """A sparse matrix by rows, as SciPy has it."""
+
+    format: str
+    shape: tuple[int, int]
+    indptr: NDArray[np.int32] | NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    data: NDArray[np.float32] | NDArray[np.float64]
+
+_Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr
+_Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 
 __version__: str
 
 def main(argv: list[str]) -> int: ...
 def simd_path() -> str: ...
 def fit_features(
-    x: NDArray[np.float32] | NDArray[np.float64],
+    x: _Table,
     *,
-    kernel: str,
+    kernel: _Kernel,
     bandwidth: str | float,
     n_components: int,
     seed: int,
     n_jobs: int | None = None,
 ) -> tuple[float, list[float]]: ...
 def transform_features(
-    x: NDArray[np.float32] | NDArray[np.float64],
+    x: _Table,
     *,
-    kernel: str,
+    kernel: _Kernel,
     bandwidth: float,
     shift: list[float],
     n_components: int,
@@ -52,7 +64,7 @@ class Detector:
 class Machine:
     @staticmethod
     def fit(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -63,7 +75,7 @@ class Machine:
     ) -> Machine: ...
     @staticmethod
     def begin(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -74,7 +86,7 @@ class Machine:
     ) -> Machine: ...
     def partial_fit(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None = None,
         *,
@@ -82,25 +94,19 @@ class Machine:
         observer: Callable[[str, int, int, float, float | None, float | None, float], object]
         | None = None,
     ) -> None: ...
-    def decision(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
-    def predict(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
-    def classes(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.uint32]: ...
-    def probabilities(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
+    def decision(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def predict(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def classes(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.uint32]: ...
+    def probabilities(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def summary(self) -> dict[str, Any]: ...
     def to_bytes(self) -> bytes: ...
     @classmethod
-    def from_bytes(cls, bytes: bytes) -> Machine: ...
+    def from_bytes(cls, bytes: bytes, kernel: _Kernel | None = None) -> Machine: ...
     def save(self, path: str | os.PathLike[str], note: str) -> None: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Machine, str]: ...
+    @property
+    def kernel(self) -> _Kernel | None: ...
     @property
     def class_names(self) -> list[str]: ...
     @class_names.setter
@@ -109,7 +115,7 @@ class Machine:
 class Process:
     @staticmethod
     def fit(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float64],
         *,
         settings: dict[str, Any],
@@ -117,23 +123,21 @@ class Process:
     ) -> Process: ...
     def extend(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         y: NDArray[np.float64],
         *,
         n_jobs: int | None = None,
     ) -> None: ...
-    def mean(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float64]: ...
+    def mean(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float64]: ...
     def marginals(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+        self, x: _Table, *, n_jobs: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def joint(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+        self, x: _Table, *, n_jobs: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def sample(
         self,
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         count: int,
         seed: int,
         *,

@@ -320,7 +320,7 @@ def test_progress_goes_to_the_standard_error(waves, capsys):
 
 def test_an_error_in_the_observer_stops_the_fit(waves):
     X, y = waves
-    settings = {name: getattr(KernelRegressor(), name) for name in riesz._kernel_machine._SETTINGS}
+    settings = KernelRegressor().get_params()
     settings |= {"classes": None, "random_state": 0, "bandwidth": 1.0}
     told = []
 

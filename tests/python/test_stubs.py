@@ -24,7 +24,8 @@ def public(thing):
 
 def test_every_function_is_described():
     described = functions(STUBS.body)
-    classes = {node.name: node for node in STUBS.body if isinstance(node, ast.ClassDef)}
+    nodes = [node for node in STUBS.body if isinstance(node, ast.ClassDef)]
+    classes = {node.name: node for node in nodes if not node.name.startswith("_")}
     assert public(_riesz) == {*described, *classes}
     owners = [(_riesz, described)]
     for name, node in classes.items():

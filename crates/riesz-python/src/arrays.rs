@@ -1,13 +1,14 @@
 //! NumPy arrays, borrowed in and moved out.
 
 use crate::errors::{to_py, InvalidInput};
-use numpy::{ndarray::Dimension, Ix2, IxDyn};
+use numpy::{ndarray::Dimension, Ix1, Ix2, IxDyn};
 use numpy::{Element, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use riesz::data::Rows;
+use riesz::data::{Indices, Rows, Sparse};
 use riesz::functions::Training;
+use riesz::Error;
 
-/// A borrowed two-dimensional array of either precision.
+/// A borrowed two-dimensional array of either precision, dense or sparse.
 #[derive(FromPyObject)]
 pub enum Table<'py> {
     /// Used in place.
@@ -16,6 +17,37 @@ pub enum Table<'py> {
     /// Rounded tile by tile.
     #[pyo3(transparent, annotation = "float64 array of two dimensions")]
     Double(PyReadonlyArray<'py, f64, Ix2>),
+    /// Made dense tile by tile.
+    #[pyo3(transparent, annotation = "sparse array by rows")]
+    Sparse(Csr<'py>),
+}
+
+/// The arrays of a sparse matrix, by SciPy's names.
+#[derive(FromPyObject)]
+pub struct Csr<'py> {
+    format: String,
+    shape: (usize, usize),
+    indptr: Positions<'py>,
+    indices: Positions<'py>,
+    data: NonZeros<'py>,
+}
+
+/// Borrowed whole numbers of either width.
+#[derive(FromPyObject)]
+enum Positions<'py> {
+    #[pyo3(transparent, annotation = "int32 array")]
+    Short(PyReadonlyArray<'py, i32, Ix1>),
+    #[pyo3(transparent, annotation = "int64 array")]
+    Long(PyReadonlyArray<'py, i64, Ix1>),
+}
+
+/// Borrowed numbers of either precision.
+#[derive(FromPyObject)]
+enum NonZeros<'py> {
+    #[pyo3(transparent, annotation = "float32 array")]
+    Single(PyReadonlyArray<'py, f32, Ix1>),
+    #[pyo3(transparent, annotation = "float64 array")]
+    Double(PyReadonlyArray<'py, f64, Ix1>),
 }
 
 impl Table<'_> {
@@ -24,8 +56,38 @@ impl Table<'_> {
         match self {
             Self::Single(x) => Rows::single(values("X", x)?, x.shape()[1]),
             Self::Double(x) => Rows::double(values("X", x)?, x.shape()[1]),
+            Self::Sparse(x) => return x.rows(),
         }
         .map_err(to_py)
+    }
+}
+
+impl Csr<'_> {
+    fn rows(&self) -> PyResult<Rows<'_>> {
+        let (n, d) = self.shape;
+        if self.format != "csr" {
+            return Err(to_py(Error::Sparse(format!("its format is {}, not csr", self.format))));
+        }
+        let (starts, indices) = (self.indptr.indices("indptr of X")?, self.indices.indices("indices of X")?);
+        let rows: Rows<'_> = match &self.data {
+            NonZeros::Single(x) => Sparse::new(starts, indices, values("data of X", x)?, d).map(Rows::from),
+            NonZeros::Double(x) => Sparse::new(starts, indices, values("data of X", x)?, d).map(Rows::from),
+        }
+        .map_err(to_py)?;
+        if rows.len() != n {
+            let reason = format!("indptr is that of {} rows, its shape has {n}", rows.len());
+            return Err(to_py(Error::Sparse(reason)));
+        }
+        Ok(rows)
+    }
+}
+
+impl Positions<'_> {
+    fn indices(&self, what: &str) -> PyResult<Indices<'_>> {
+        Ok(match self {
+            Self::Short(x) => Indices::Short(values(what, x)?),
+            Self::Long(x) => Indices::Long(values(what, x)?),
+        })
     }
 }
 

@@ -11,6 +11,11 @@ pyo3::import_exception!(riesz._errors, FitError);
 /// The exception of an error: the operating system's, a fit that failed, or else bad input.
 pub fn to_py(error: Error) -> PyErr {
     match error {
+        // What a function of the user raised is raised as it is.
+        Error::User { kernel, source } => match source.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(source) => FitError::new_err(Error::User { kernel, source }.to_string()),
+        },
         Error::Io { path, source } => match source.raw_os_error() {
             // Three arguments make Python choose the subclass, `FileNotFoundError` for one.
             Some(code) => PyOSError::new_err((code, source.kind().to_string(), path)),

@@ -3,7 +3,8 @@
 use crate::arrays::{matrix, Table};
 use crate::attend::detached;
 use crate::errors::to_py;
-use crate::settings::{bandwidth_of, named};
+use crate::kernel::kernel_of;
+use crate::settings::bandwidth_of;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use riesz::functions::RandomFeatures;
@@ -15,13 +16,13 @@ use riesz::random::Seed;
 pub fn fit_features(
     py: Python<'_>,
     x: Table<'_>,
-    kernel: &str,
+    kernel: &Bound<'_, PyAny>,
     bandwidth: &Bound<'_, PyAny>,
     n_components: usize,
     seed: u64,
     n_jobs: Option<isize>,
 ) -> PyResult<(f64, Vec<f32>)> {
-    let (kernel, bandwidth, rows) = (named(kernel)?, bandwidth_of(bandwidth)?, x.rows()?);
+    let (kernel, bandwidth, rows) = (kernel_of(kernel)?, bandwidth_of(bandwidth)?, x.rows()?);
     let fit = || RandomFeatures::fit(kernel, bandwidth, n_components, Seed(seed), rows);
     let fitted = detached(py, n_jobs, fit)?;
     Ok((fitted.bandwidth(), fitted.shift().to_vec()))
@@ -34,14 +35,14 @@ pub fn fit_features(
 pub fn transform_features<'py>(
     py: Python<'py>,
     x: Table<'_>,
-    kernel: &str,
+    kernel: &Bound<'_, PyAny>,
     bandwidth: f64,
     shift: Vec<f32>,
     n_components: usize,
     seed: u64,
     n_jobs: Option<isize>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let (kernel, rows) = (named(kernel)?, x.rows()?);
+    let (kernel, rows) = (kernel_of(kernel)?, x.rows()?);
     let map = RandomFeatures::new(kernel, bandwidth, n_components, Seed(seed), shift).map_err(to_py)?;
     let values = detached(py, n_jobs, || map.transform(rows))?;
     matrix(py, values, rows.len())

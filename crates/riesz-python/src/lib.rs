@@ -9,6 +9,7 @@ mod detector;
 mod errors;
 mod features;
 mod files;
+mod kernel;
 mod machine;
 mod process;
 mod settings;

@@ -3,6 +3,7 @@
 use crate::arrays::{matrix, training, Table, Values};
 use crate::attend::{attended, detached};
 use crate::errors::{to_py, FitError, InvalidInput};
+use crate::kernel::{function_of, kernel_of};
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -12,12 +13,19 @@ use riesz::model::Container;
 use serde_json::Value;
 use std::path::PathBuf;
 
+/// What a pickle is made of.
+type Parts<'py> = (Bound<'py, PyBytes>, Option<Py<PyAny>>);
+
 /// Header field of a model file that belongs to the estimators.
 const NOTE: &str = "python";
 
 /// A fitted kernel machine.
 #[pyclass(module = "riesz._riesz")]
-pub struct Machine(KernelMachine);
+pub struct Machine {
+    machine: KernelMachine,
+    /// The kernel, where it is a Python function: a file cannot hold it, a pickle can.
+    kernel: Option<Py<PyAny>>,
+}
 
 #[pymethods]
 impl Machine {
@@ -35,13 +43,14 @@ impl Machine {
     ) -> PyResult<Self> {
         let settings = Settings(settings);
         let options = settings.options(targets(&y))?;
+        let kernel = function_of(&settings.kernel()?);
         let checkpoint = settings.checkpoint()?;
         let data = training(&x, &y, weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| {
             control.checkpoint = checkpoint;
             KernelMachine::fit(&options, &data, control)
         })
-        .map(Self)
+        .map(|machine| Self { machine, kernel })
     }
 
     /// The machine after a first batch of a stream.
@@ -56,10 +65,12 @@ impl Machine {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let options = Settings(settings).options(targets(&y))?;
+        let settings = Settings(settings);
+        let options = settings.options(targets(&y))?;
+        let kernel = function_of(&settings.kernel()?);
         let data = training(&x, &y, weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| KernelMachine::begin(&options, &data, control))
-            .map(Self)
+            .map(|machine| Self { machine, kernel })
     }
 
     /// Learns from a further batch.
@@ -74,7 +85,7 @@ impl Machine {
         observer: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let data = training(&x, &y, weights.as_ref())?;
-        attended(py, n_jobs, observer.as_ref(), |control| self.0.partial_fit(&data, control))
+        attended(py, n_jobs, observer.as_ref(), |control| self.machine.partial_fit(&data, control))
     }
 
     /// Values of the function, one row each.
@@ -86,7 +97,7 @@ impl Machine {
         n_jobs: Option<isize>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.decision(rows))?;
+        let values = detached(py, n_jobs, || self.machine.decision(rows))?;
         matrix(py, values, rows.len())
     }
 
@@ -99,7 +110,7 @@ impl Machine {
         n_jobs: Option<isize>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.predict(rows))?;
+        let values = detached(py, n_jobs, || self.machine.predict(rows))?;
         matrix(py, values, rows.len())
     }
 
@@ -112,7 +123,7 @@ impl Machine {
         n_jobs: Option<isize>,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.classes_of(rows))?.into_pyarray(py))
+        Ok(detached(py, n_jobs, || self.machine.classes_of(rows))?.into_pyarray(py))
     }
 
     /// Class probabilities, one row each.
@@ -124,26 +135,38 @@ impl Machine {
         n_jobs: Option<isize>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.probabilities(rows))?;
+        let values = detached(py, n_jobs, || self.machine.probabilities(rows))?;
         matrix(py, values, rows.len())
     }
 
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
+        let text =
+            serde_json::to_string(&self.machine.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
 
     /// The machine as the bytes of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.to_bytes()).map_err(to_py)?;
+        let bytes = py.detach(|| self.machine.to_bytes()).map_err(to_py)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The machine whose `to_bytes` these are.
+    /// The machine whose `to_bytes` these are, with its kernel where that is a function.
     #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        py.detach(|| KernelMachine::from_bytes(bytes)).map(Self).map_err(to_py)
+    #[pyo3(signature = (bytes, kernel=None))]
+    fn from_bytes(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        bytes: &[u8],
+        kernel: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let function = kernel.as_ref().map(|kernel| kernel_of(kernel.bind(py))).transpose()?;
+        let read = || match &function {
+            Some(function) => KernelMachine::from_bytes_with_kernel(bytes, function),
+            None => KernelMachine::from_bytes(bytes),
+        };
+        py.detach(read).map(|machine| Self { machine, kernel }).map_err(to_py)
     }
 
     /// Writes the machine to `path` with a JSON object under the key `python` of the header.
@@ -151,7 +174,7 @@ impl Machine {
         let note: Value =
             serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
         let save = || {
-            let mut container = Container::from_bytes(&self.0.to_bytes()?)?;
+            let mut container = Container::from_bytes(&self.machine.to_bytes()?)?;
             container.set_field(NOTE, &note)?;
             container.save(&path)
         };
@@ -164,25 +187,33 @@ impl Machine {
         let load = || {
             let container = Container::load(&path)?;
             let note: Value = container.field(NOTE)?;
-            Ok((Self(KernelMachine::from_bytes(&container.to_bytes()?)?), note.to_string()))
+            let machine = KernelMachine::from_bytes(&container.to_bytes()?)?;
+            Ok((Self { machine, kernel: None }, note.to_string()))
         };
         py.detach(load).map_err(to_py)
+    }
+
+    /// The kernel, where it is a function.
+    #[getter]
+    fn kernel(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.kernel.as_ref().map(|kernel| kernel.clone_ref(py))
     }
 
     /// Names of the classes in the order of their indices, for readers of the file other than Python.
     #[getter]
     fn class_names(&self) -> Vec<String> {
-        self.0.class_names().to_vec()
+        self.machine.class_names().to_vec()
     }
 
     #[setter]
     fn set_class_names(&mut self, names: Vec<String>) {
-        self.0.set_class_names(names);
+        self.machine.set_class_names(names);
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {
+        let this = slf.borrow();
+        let kernel = this.kernel.as_ref().map(|kernel| kernel.clone_ref(slf.py()));
+        Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py())?, kernel)))
     }
 }
 

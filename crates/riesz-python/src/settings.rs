@@ -1,6 +1,7 @@
 //! A Python dictionary of settings as [`Options`], [`GaussianProcessOptions`] or [`NoveltyOptions`].
 
 use crate::errors::{to_py, InvalidInput};
+use crate::kernel::kernel_of;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
@@ -26,7 +27,7 @@ impl<'py> Settings<'_, 'py> {
         let task = classes.map_or(Task::Regression(targets), Task::Classification);
         let mut options = Options::new(task, Seed(self.whole("random_state")?.unwrap_or_default()));
         options.loss = self.loss()?;
-        options.kernel = named(&self.text("kernel")?)?;
+        options.kernel = kernel_of(&self.kernel()?)?;
         options.bandwidth = self.bandwidth()?;
         options.scaling = named(&self.text("scaling")?)?;
         options.solver = named(&self.text("solver")?)?;
@@ -91,6 +92,11 @@ impl<'py> Settings<'_, 'py> {
             "quantile" => return Err(InvalidInput::new_err("quantiles are for KernelQuantileRegressor")),
             _ => Some(named(&name)?),
         })
+    }
+
+    /// The kernel as the user gave it.
+    pub fn kernel(&self) -> PyResult<Bound<'py, PyAny>> {
+        self.0.as_any().get_item("kernel")
     }
 
     fn has(&self, name: &str) -> PyResult<bool> {

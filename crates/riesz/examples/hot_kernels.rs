@@ -88,7 +88,7 @@ fn run() -> riesz::Result<()> {
         let mut out = vec![0.0; n * c];
         let mut time = |block: &FeatureBlock| {
             (
-                best(|| apply(path, &[(block, &a)], rows, c, &mut out)),
+                best(|| drop(apply(path, &[(block, &a)], rows, c, &mut out))),
                 best(|| drop(adjoint(path, block, rows, &r, c))),
             )
         };

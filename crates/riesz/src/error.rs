@@ -50,6 +50,9 @@ pub enum Error {
         /// Rows it has.
         found: usize,
     },
+    /// A sparse matrix whose arrays contradict each other.
+    #[error("X is not a sparse matrix by rows: {0}")]
+    Sparse(String),
     /// No rows or no columns.
     #[error("{what} is empty; at least {needed} needed")]
     Empty {
@@ -86,6 +89,30 @@ pub enum Error {
         least: f64,
         /// … and whether it belongs to it.
         included: bool,
+    },
+    /// A user's kernel failed.
+    #[error("the kernel {kernel} failed: {source}")]
+    User {
+        /// Its name.
+        kernel: String,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A user's kernel gave a feature that is no number.
+    #[error("the kernel {kernel} gave {value} as feature {feature}; features must be finite")]
+    FeatureNotFinite {
+        /// Its name.
+        kernel: String,
+        /// `NaN`, `inf` or `-inf`.
+        value: f64,
+        /// Position of the first offence among the features of a block.
+        feature: usize,
+    },
+    /// A model file whose kernel is a function, of which a file holds the name alone.
+    #[error("the kernel {kernel} is a function, which no file holds; give it to KernelMachine::load_with_kernel, or pickle the estimator in Python")]
+    KernelMissing {
+        /// Its name.
+        kernel: String,
     },
     /// A target outside the domain of the loss.
     #[error("target {value} at row {row} is not admissible for the {loss} loss: {expected}")]

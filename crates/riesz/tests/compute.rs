@@ -166,7 +166,7 @@ fn reference(block: &FeatureBlock, x: &[f32]) -> (Vec<f64>, Vec<f64>) {
 /// Φ as the machine computes it.
 fn machine_features(path: Path, block: &FeatureBlock, rows: Rows<'_>) -> Vec<f32> {
     let mut phi = vec![f32::NAN; rows.len() * block.features()];
-    features(path, block, rows, &mut phi);
+    features(path, block, rows, &mut phi).unwrap();
     phi
 }
 
@@ -211,8 +211,8 @@ proptest! {
             let mut f = vec![0.25; case.rows * c];
             // Twice the block, with coefficients A and −3A: F = ¼ − 2ΦA.
             let other: Vec<f32> = a.iter().map(|v| -3.0 * v).collect();
-            apply(path, &[(&block, &a), (&block, &other)], rows, c, &mut f);
-            let g = adjoint(path, &block, rows, &r, c);
+            apply(path, &[(&block, &a), (&block, &other)], rows, c, &mut f).unwrap();
+            let g = adjoint(path, &block, rows, &r, c).unwrap();
             let (mut left, mut right, mut slack) = (0.0, 0.0, 0.0);
             for k in 0..c {
                 for i in 0..case.rows {
@@ -284,8 +284,8 @@ proptest! {
             let p: Vec<f32> = (0..n * m).map(|i| phi[i] * w[i / m].sqrt()).collect();
             let q: Vec<f32> = p.iter().map(|&v| rounded(path, v)).collect();
             let mut gram = Gram::default();
-            let gradient = normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram);
-            prop_assert_eq!(gradient, adjoint(path, &block, rows, &r, case.outputs));
+            let gradient = normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram).unwrap();
+            prop_assert_eq!(gradient, adjoint(path, &block, rows, &r, case.outputs).unwrap());
             prop_assert_eq!(gram.features(), m);
             for i in [0, 1, 15, 16, 31, 32, 63, m / 2, m - 1] {
                 for (j, &entry) in gram_row(&gram, i).iter().enumerate() {
@@ -318,7 +318,8 @@ fn rows_without_a_say_are_passed_over() {
             let phi = machine_features(path, &block, rows);
             let mut gram = Gram::default();
             let gradient =
-                normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram);
+                normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram)
+                    .unwrap();
             for i in 0..m {
                 for k in 0..c {
                     let (sum, size) = dot((0..n).map(|row| (phi[row * m + i], r[row * c + k])));
@@ -343,11 +344,11 @@ fn all_bits(path: Path, case: &Case, rows: Rows<'_>, chunk: usize, sample: GramS
     let (w, r) = (weights(case.seed, case.rows), case.numbers(8, case.rows * c));
     let mut out = machine_features(path, &block, rows);
     let mut f = vec![0.0; case.rows * c];
-    apply(path, &[(&block, &case.numbers(7, m * c))], rows, c, &mut f);
+    apply(path, &[(&block, &case.numbers(7, m * c))], rows, c, &mut f).unwrap();
     out.extend(f);
-    out.extend(adjoint(path, &block, rows, &r, c));
+    out.extend(adjoint(path, &block, rows, &r, c).unwrap());
     let mut gram = Gram::default();
-    out.extend(normal_equations(path, &block, rows, &r, gram_rows(&w, sample, chunk), &mut gram));
+    out.extend(normal_equations(path, &block, rows, &r, gram_rows(&w, sample, chunk), &mut gram).unwrap());
     (0..m).for_each(|i| out.extend(gram_row(&gram, i)));
     out.iter().map(|v| v.to_bits()).collect()
 }
@@ -460,8 +461,8 @@ fn a_used_gram_matrix_is_as_good_as_a_new_one() {
             let rows = Rows::single(&x, case.columns).unwrap();
             let (w, r) = (weights(case.seed, case.rows), case.numbers(8, case.rows));
             let mut new = Gram::default();
-            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut new);
-            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut used);
+            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut new).unwrap();
+            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut used).unwrap();
             for i in 0..case.features {
                 assert_eq!(
                     gram_row(&new, i),
@@ -486,7 +487,7 @@ fn rows_of_weight_zero_do_not_enter() {
             let gram_of = |x: &[f32]| {
                 let mut gram = Gram::default();
                 let rows = Rows::single(x, d).unwrap();
-                normal_equations(path, &block, rows, &w, gram_rows(&w, sample, 2_048), &mut gram);
+                normal_equations(path, &block, rows, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
                 (0..case.features).flat_map(|i| gram_row(&gram, i)).collect::<Vec<f32>>()
             };
             assert!(gram_of(&x) == gram_of(&changed), "{sample:?}, {}", case.describe(path));
@@ -510,7 +511,7 @@ fn subsampled_gram_matrices_are_unbiased() {
         for path in Path::available() {
             let mut gram = Gram::default();
             let mut entries = |sample: GramSample| {
-                normal_equations(path, &block, data, &w, gram_rows(&w, sample, 2_048), &mut gram);
+                normal_equations(path, &block, data, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
                 [(0, 0), (31, 31), (63, 63), (5, 2), (40, 7), (63, 62)]
                     .map(|(i, j)| f64::from(gram_row(&gram, i)[j]))
             };

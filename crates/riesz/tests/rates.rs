@@ -38,7 +38,7 @@ fn solve_shifted(a: &Mat<f64>, shift: f64, b: &Mat<f64>) -> Mat<f64> {
 fn kernel_matrix(a: &[f32], b: &[f32], d: usize, bandwidth: f64) -> Mat<f64> {
     let row = |x: &[f32], i: usize| x[i * d..(i + 1) * d].to_vec();
     Mat::from_fn(a.len() / d, b.len() / d, |i, j| {
-        KernelSpec::Gaussian.evaluate(&row(a, i), &row(b, j), bandwidth)
+        KernelSpec::Gaussian.evaluate(&row(a, i), &row(b, j), bandwidth).unwrap()
     })
 }
 
@@ -229,7 +229,7 @@ fn conjugate_gradients_solve_the_normal_equations_of_many_rows() {
         let mut all = Mat::<f64>::zeros(rows.len(), m * blocks);
         for b in 0..blocks {
             let mut phi = vec![0.0; rows.len() * m];
-            features(Path::detect(), &map.draw(BlockIndex(b as u64)), rows, &mut phi);
+            features(Path::detect(), &map.draw(BlockIndex(b as u64)), rows, &mut phi).unwrap();
             (0..phi.len()).for_each(|i| all[(i / m, b * m + i % m)] = f64::from(phi[i]));
         }
         all

@@ -3,27 +3,40 @@
 use super::lanes::{load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
 use super::{FeatureBlock, Path};
+use crate::data::TILE;
+use crate::error::Result;
 use std::fmt;
 use std::sync::Arc;
 
-type Fill = dyn Fn(Path, &[f32], &mut [f32]) + Send + Sync;
+type Fill = dyn Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync;
 
 /// A block whose features are written by a function: rows×d numbers in, rows×m features out, both row-major.
 #[derive(Clone)]
 pub struct ExplicitBlock {
     pub(super) columns: usize,
     pub(super) features: usize,
+    /// Rows given to the function at a time.
+    chunk: usize,
     fill: Arc<Fill>,
 }
 
 impl ExplicitBlock {
-    /// A block from a function of many rows; a row's features must not depend on the others.
+    /// A block from a function of many rows, which may fail; a row's features must not depend on the others.
     pub fn by_tiles(
         columns: usize,
         features: usize,
-        fill: impl Fn(Path, &[f32], &mut [f32]) + Send + Sync + 'static,
+        fill: impl Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
     ) -> FeatureBlock {
-        FeatureBlock::Explicit(Self { columns, features, fill: Arc::new(fill) })
+        FeatureBlock::Explicit(Self { columns, features, chunk: CHUNK, fill: Arc::new(fill) })
+    }
+
+    /// A block from a function that is called with whole tiles, because a call is dear.
+    pub fn by_whole_tiles(
+        columns: usize,
+        features: usize,
+        fill: impl Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
+    ) -> FeatureBlock {
+        FeatureBlock::Explicit(Self { columns, features, chunk: TILE, fill: Arc::new(fill) })
     }
 
     /// A block from a function of one row.
@@ -34,6 +47,7 @@ impl ExplicitBlock {
     ) -> FeatureBlock {
         Self::by_tiles(columns, features, move |_, x, out| {
             x.chunks_exact(columns).zip(out.chunks_exact_mut(features)).for_each(|(x, out)| row(x, out));
+            Ok(())
         })
     }
 }
@@ -44,7 +58,7 @@ impl fmt::Debug for ExplicitBlock {
     }
 }
 
-/// Rows whose features are held at a time.
+/// Rows whose features are held at a time, a multiple of sixteen, as [`TILE`] is.
 const CHUNK: usize = 256;
 
 /// Sends the features of the rows `x` (row-major) to `sink`.
@@ -56,21 +70,21 @@ pub(crate) struct Stream<'a, S> {
 }
 
 impl<S: Sink> Kernel for Stream<'_, S> {
-    type Output = ();
+    type Output = Result<()>;
 
     #[inline(always)]
-    unsafe fn run<L: Lanes>(mut self) {
-        let ExplicitBlock { columns: d, features: m, ref fill } = *self.block;
-        let mut rows = vec![0.0_f32; CHUNK * m];
+    unsafe fn run<L: Lanes>(mut self) -> Result<()> {
+        let ExplicitBlock { columns: d, features: m, chunk: size, ref fill } = *self.block;
+        let mut rows = vec![0.0_f32; size * m];
         let mut phi = vec![0.0_f32; m * LANES];
-        for (chunk, x) in self.x.chunks(CHUNK * d).enumerate() {
+        for (chunk, x) in self.x.chunks(size * d).enumerate() {
             let count = x.len() / d;
-            fill(self.path, x, &mut rows[..count * m]);
+            fill(self.path, x, &mut rows[..count * m])?;
             // Rows that a lane group has too few of are zero.
-            let padded = count.next_multiple_of(LANES).min(CHUNK);
+            let padded = count.next_multiple_of(LANES).min(size);
             rows[count * m..padded * m].fill(0.0);
             for row in (0..count).step_by(LANES) {
-                // SAFETY: sixteen rows of m features exist from `row` on, CHUNK is a multiple of sixteen; phi holds m
+                // SAFETY: sixteen rows of m features exist from `row` on, chunks are multiples of sixteen; phi holds m
                 // vectors, and m is a multiple of sixteen.
                 unsafe {
                     for j in (0..m).step_by(LANES) {
@@ -81,10 +95,11 @@ impl<S: Sink> Kernel for Stream<'_, S> {
                         }
                     }
                     let group = Group { phi: phi.as_ptr(), stride: LANES, offset: 0, count: m };
-                    self.sink.take::<L>(chunk * CHUNK + row, group);
-                    self.sink.finish::<L>(chunk * CHUNK + row, (count - row).min(LANES));
+                    self.sink.take::<L>(chunk * size + row, group);
+                    self.sink.finish::<L>(chunk * size + row, (count - row).min(LANES));
                 }
             }
         }
+        Ok(())
     }
 }

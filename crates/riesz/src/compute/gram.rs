@@ -5,6 +5,7 @@ use super::lanes::LANES;
 use super::products::{Adjoint, Both, Materialise, Selection};
 use super::{amx, FeatureBlock, Path};
 use crate::data::{Rows, TILE};
+use crate::error::Result;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -146,17 +147,18 @@ impl Gram {
         equations: Equations<'_>,
         tiles: &[Range<usize>],
         gradients: &mut [Vec<f32>],
-    ) {
+    ) -> Result<()> {
         let last = tiles.last().map_or(0, |tile| tile.len());
         let packed = tiles.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
         let work = tiles.par_iter().cloned().zip(gradients);
         if self.blocked {
-            self.pack(path, block, equations, work);
+            self.pack(path, block, equations, work)?;
             self.multiply_tiles(packed);
         } else {
-            self.materialise(path, block, equations, work);
+            self.materialise(path, block, equations, work)?;
             self.multiply(packed);
         }
+        Ok(())
     }
 
     fn pack<'a>(
@@ -165,11 +167,11 @@ impl Gram {
         block: &FeatureBlock,
         equations: Equations<'_>,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
-    ) {
+    ) -> Result<()> {
         let (features, room) = (self.features, self.rows_per_tile);
         let places = self.tiles.parts(room);
         let work = work.zip(places).with_max_len(1);
-        work.for_each_init(Vec::new, |buffer, ((tile, gradient), (left, right))| {
+        work.try_for_each_init(Vec::new, |buffer, ((tile, gradient), (left, right))| {
             let part = Part::new(tile, equations);
             let (selection, roots) = equations.sample.roots(&part);
             let mut pack = amx::Pack { features, roots: &roots, selection, left, right };
@@ -177,8 +179,8 @@ impl Gram {
                 pack.clear();
             }
             let adjoint = Adjoint::new(&part.residual, gradient.len() / features, features, gradient);
-            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, pack));
-        });
+            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, pack))
+        })
     }
 
     fn materialise<'a>(
@@ -187,10 +189,10 @@ impl Gram {
         block: &FeatureBlock,
         equations: Equations<'_>,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
-    ) {
+    ) -> Result<()> {
         let (m, room) = (self.features, self.rows_per_tile);
         let work = work.zip(self.plain.par_chunks_mut(room * m)).with_max_len(1);
-        work.for_each_init(Vec::new, |buffer, ((tile, gradient), out)| {
+        work.try_for_each_init(Vec::new, |buffer, ((tile, gradient), out)| {
             let part = Part::new(tile, equations);
             let (selection, roots) = equations.sample.roots(&part);
             if roots.len() < room || roots.len() % LANES != 0 {
@@ -198,8 +200,8 @@ impl Gram {
             }
             let adjoint = Adjoint::new(&part.residual, gradient.len() / m, m, gradient);
             let write = Materialise::weighted(m, &roots, selection, out);
-            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, write));
-        });
+            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, write))
+        })
     }
 
     fn multiply_tiles(&mut self, rows: usize) {

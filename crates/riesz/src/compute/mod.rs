@@ -3,6 +3,7 @@
 //! Everything a solver does with a block of m random features φ on n rows is one of four products: the features
 //! themselves, Φ A ([`apply`]), Φᵀ R and Φᵀ W Φ together ([`normal_equations`]). Features live for the duration of
 //! a cache line: sixteen rows are transformed, activated and consumed before the next sixteen are touched.
+//! They fail only where features are a user's function and that fails.
 //!
 //! `unsafe` is confined to this module.
 #![allow(unsafe_code)]
@@ -26,6 +27,7 @@ pub use path::Path;
 pub use structured::StructuredBlock;
 
 use crate::data::{tiles, Rows, TILE};
+use crate::error::Result;
 use gram::Equations;
 use lanes::on_path;
 use products::{Adjoint, Apply, Materialise, Sink};
@@ -65,30 +67,31 @@ impl FeatureBlock {
     }
 
     /// The features of some rows, one thread, row-major.
-    pub(crate) fn fill(&self, path: Path, x: &[f32], out: &mut [f32]) {
-        self.stream(path, x, Materialise::new(self.features(), out));
+    pub(crate) fn fill(&self, path: Path, x: &[f32], out: &mut [f32]) -> Result<()> {
+        self.stream(path, x, Materialise::new(self.features(), out))
     }
 
-    fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) {
+    fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) -> Result<()> {
         if x.is_empty() {
-            return;
+            return Ok(());
         }
         match self {
             Self::Dense(block) => on_path(path, dense::Stream { block, x, sink }),
             Self::Structured(block) => on_path(path, structured::Stream { block, x, sink }),
-            Self::Explicit(block) => on_path(path, explicit::Stream { path, block, x, sink }),
+            Self::Explicit(block) => return on_path(path, explicit::Stream { path, block, x, sink }),
         }
+        Ok(())
     }
 }
 
 /// Φ, row-major n×m.
-pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) {
+pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
     let m = block.features();
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
-    parts.into_par_iter().for_each_init(Vec::new, |buffer, (tile, out)| {
+    parts.into_par_iter().try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
-        block.fill(path, x, out);
-    });
+        block.fill(path, x, out)
+    })
 }
 
 /// out += Σ_b Φ_b A_b: `blocks` yields a block and its m×C row-major coefficients; `out` is n×C row-major.
@@ -100,14 +103,14 @@ pub fn apply(
     rows: Rows<'_>,
     outputs: usize,
     out: &mut [f32],
-) {
+) -> Result<()> {
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * outputs)).collect();
-    parts.into_par_iter().with_max_len(1).for_each_init(Vec::new, |buffer, (tile, out)| {
+    parts.into_par_iter().with_max_len(1).try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
-        for (block, coefficients) in blocks {
-            block.stream(path, x, Apply::new(coefficients, outputs, &mut *out));
-        }
-    });
+        blocks.iter().try_for_each(|(block, coefficients)| {
+            block.stream(path, x, Apply::new(coefficients, outputs, &mut *out))
+        })
+    })
 }
 
 /// Which rows enter a Gram matrix, and how.
@@ -133,7 +136,7 @@ pub fn normal_equations(
     residual: &[f32],
     GramRows { weights, sample, chunk }: GramRows<'_>,
     gram: &mut Gram,
-) -> Vec<f32> {
+) -> Result<Vec<f32>> {
     let (m, n) = (block.features(), rows.len());
     let outputs = residual.len() / n.max(1);
     let per_chunk = (chunk / sample.rows_per_tile()).clamp(1, tiles(n).len().max(1));
@@ -143,10 +146,10 @@ pub fn normal_equations(
     let equations = Equations { rows, weights, residual, sample };
     for some in all.chunks(per_chunk) {
         let mut partials = vec![vec![0.0; outputs * m]; some.len()];
-        gram.add(path, block, equations, some, &mut partials);
+        gram.add(path, block, equations, some, &mut partials)?;
         add_in_order(&mut gradient, &partials);
     }
-    gradient.into_iter().map(|g| g as f32).collect()
+    Ok(gradient.into_iter().map(|g| g as f32).collect())
 }
 
 /// Φᵀ R, C×m.
@@ -156,7 +159,7 @@ pub fn adjoint(
     rows: Rows<'_>,
     residual: &[f32],
     outputs: usize,
-) -> Vec<f32> {
+) -> Result<Vec<f32>> {
     let m = block.features();
     let mut gradient = vec![0.0_f64; outputs * m];
     // A bounded number of partial sums at a time, added in tile order.
@@ -170,13 +173,13 @@ pub fn adjoint(
                 let mut out = vec![0.0; outputs * m];
                 let r = &residual[tile.start * outputs..tile.end * outputs];
                 let x = rows.tile(tile.clone(), buffer);
-                block.stream(path, x, Adjoint::new(r, outputs, m, &mut out));
-                out
+                block.stream(path, x, Adjoint::new(r, outputs, m, &mut out))?;
+                Ok(out)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         add_in_order(&mut gradient, &partials);
     }
-    gradient.into_iter().map(|g| g as f32).collect()
+    Ok(gradient.into_iter().map(|g| g as f32).collect())
 }
 
 fn add_in_order(sum: &mut [f64], partials: &[Vec<f32>]) {

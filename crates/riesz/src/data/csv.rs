@@ -2,7 +2,7 @@
 
 use super::reader::{
     cell_reason, column_name, is_missing, leading_decimal, parse_error, parse_f32, Dataset, RawTarget,
-    Source, Table, TargetColumn,
+    Source, Table, TargetColumn, Values,
 };
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -409,7 +409,7 @@ impl Builder {
             return Err(parse_error(&self.path, 1, "the file holds a header but no rows"));
         }
         self.values.shrink_to_fit();
-        let features = Table { values: self.values, columns, names, first_index: 0 };
+        let features = Table { values: Values::Dense(self.values), columns, names, first_index: 0 };
         Ok(Dataset { features, target: self.target })
     }
 
@@ -446,7 +446,7 @@ mod tests {
     }
 
     fn values(text: &str) -> Vec<f32> {
-        parse(text, TargetColumn::None).unwrap().features.values
+        parse(text, TargetColumn::None).unwrap().features.dense()
     }
 
     fn message(text: &str, target: TargetColumn) -> String {
@@ -461,7 +461,7 @@ mod tests {
             assert_eq!(values(&body), expected, "{delimiter:?}");
             let headed = format!("{}\n{body}", "a|b c|d".replace(" c", "").replace('|', delimiter));
             let dataset = parse(&headed, TargetColumn::None).unwrap();
-            assert_eq!((dataset.features.values.as_slice(), dataset.features.columns), (&expected[..], 3));
+            assert_eq!((dataset.features.dense().as_slice(), dataset.features.columns), (&expected[..], 3));
             assert_eq!(dataset.features.names, ["a", "b", "d"]);
         }
     }
@@ -470,7 +470,7 @@ mod tests {
     fn keeps_the_text_of_the_target() {
         let text = "5.1,3.5,Iris-setosa\n4.9,3.0,Iris-virginica\n4.7,3.2,Iris-setosa";
         let dataset = parse(text, TargetColumn::Last).unwrap();
-        assert_eq!(dataset.features.values, [5.1, 3.5, 4.9, 3.0, 4.7, 3.2]);
+        assert_eq!(dataset.features.dense(), [5.1, 3.5, 4.9, 3.0, 4.7, 3.2]);
         let target = dataset.target.unwrap();
         assert_eq!(target.iter().collect::<Vec<_>>(), ["Iris-setosa", "Iris-virginica", "Iris-setosa"]);
         assert!(target.numbers().unwrap_err().to_string().contains("line 1"), "{:?}", target.numbers());
@@ -487,7 +487,7 @@ mod tests {
             TargetColumn::Index(1),
         ] {
             let dataset = parse(text, target).unwrap();
-            assert_eq!(dataset.features.values, [1.0, 3.0, 4.0, 6.0]);
+            assert_eq!(dataset.features.dense(), [1.0, 3.0, 4.0, 6.0]);
             assert_eq!(dataset.features.names, ["a", "b"]);
             assert_eq!(dataset.target.unwrap().numbers().unwrap(), [2.0, 5.0]);
         }
@@ -509,7 +509,7 @@ mod tests {
         assert!(message(&late, TargetColumn::Last).contains("line 6: 3 fields where the first record has 2"));
         assert!(message("x,y\n1,\"a\n", TargetColumn::Last).contains("line 2: a quote opened here"));
         let inches = parse("1,5\" pipe\n2,6\" pipe\n", TargetColumn::Last).unwrap();
-        assert_eq!(inches.features.values, [1.0, 2.0]);
+        assert_eq!(inches.features.dense(), [1.0, 2.0]);
     }
 
     #[test]
@@ -571,9 +571,9 @@ mod tests {
         fn never_panics_near_the_format(text in "[01.,;\"\n\t #ea-]{0,80}", column in 0_usize..3) {
             for target in [TargetColumn::None, TargetColumn::First, TargetColumn::Index(column)] {
                 if let Ok(dataset) = parse(&text, target) {
-                    let Table { values, columns, .. } = &dataset.features;
+                    let (values, columns) = (dataset.features.dense(), dataset.features.columns);
                     prop_assert!(values.iter().all(|value| value.is_finite()));
-                    let rows = dataset.target.as_ref().map_or(values.len() / columns.max(&1), RawTarget::len);
+                    let rows = dataset.target.as_ref().map_or(values.len() / columns.max(1), RawTarget::len);
                     prop_assert_eq!(rows * columns, values.len());
                 }
             }

@@ -42,7 +42,7 @@ mod tests {
         let bytes =
             [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3][..], &[0, 1, 2, 253, 254, 255]].concat();
         let features = parse(&bytes).unwrap().features;
-        assert_eq!((features.values.as_slice(), features.columns), (&[0., 1., 2., 253., 254., 255.][..], 3));
+        assert_eq!((features.dense().as_slice(), features.columns), (&[0., 1., 2., 253., 254., 255.][..], 3));
         assert!(parse(&bytes[..21]).unwrap_err().to_string().contains("ends inside its data"));
         assert!(parse(&[bytes, vec![0]].concat()).unwrap_err().to_string().contains("bytes follow"));
     }
@@ -54,7 +54,7 @@ mod tests {
         let target = read(source, &TargetColumn::Last).unwrap().target.unwrap();
         assert_eq!(target.labels().classes, ["2", "7"]);
         let bytes = [0, 0, 0x0B, 1, 0, 0, 0, 2, 0xFF, 0xFE, 1, 0];
-        assert_eq!(parse(&bytes).unwrap().features.values, [-2.0, 256.0]);
+        assert_eq!(parse(&bytes).unwrap().features.dense(), [-2.0, 256.0]);
     }
 
     #[test]

@@ -1,18 +1,21 @@
 //! LIBSVM text: `label index:value index:value …`, one row a line, `#` before a comment.
 
-use super::reader::{cell_reason, parse_f32, Dataset, RawTarget, ReadOptions, Source, Table, TargetColumn};
+use super::reader::{
+    cell_reason, parse_f32, Dataset, RawTarget, ReadOptions, Source, Table, TargetColumn, Values,
+};
+use super::TILE;
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// A dense table may be this many times as large as the file it comes from, both in bytes.
+/// A dense tile of rows, as fits make them, may be this many times as large as the file, both in bytes.
 const MAX_EXPANSION: usize = 32;
-/// A dense table of at most this many values is always made.
-const ALWAYS_DENSE: usize = 1 << 18;
+/// A tile of at most this many values is always taken.
+const ALWAYS_TAKEN: usize = 1 << 18;
 
-/// Reads LIBSVM text into a dense table.
+/// Reads LIBSVM text into a table that is dense or sparse, whichever is smaller.
 pub(super) fn read(mut source: Source, options: &ReadOptions) -> Result<Dataset> {
     let target = target(&options.target, &source.path)?;
-    let mut entries = Entries { target, cells: Vec::new(), ends: Vec::new(), bytes: 0 };
+    let mut entries = Entries { target, indices: Vec::new(), values: Vec::new(), ends: Vec::new(), bytes: 0 };
     let (mut line, mut number) = (Vec::new(), 0);
     while source.read_line(&mut line)? {
         number += 1;
@@ -67,8 +70,9 @@ impl From<String> for Fault {
 /// The rows as they stand in the file.
 struct Entries {
     target: Option<RawTarget>,
-    cells: Vec<(u32, f32)>,
-    /// End of each row in `cells`.
+    indices: Vec<u32>,
+    values: Vec<f32>,
+    /// End of each row in `indices` and `values`.
     ends: Vec<usize>,
     /// Bytes read so far.
     bytes: usize,
@@ -87,63 +91,80 @@ impl Entries {
         if let Some(target) = &mut self.target {
             push_label(target, label, number)?;
         }
-        let start = self.cells.len();
+        let start = self.values.len();
         for token in tokens.filter(|token| !token.starts_with(b"qid:")) {
-            let cell = cell(token)?;
-            match self.cells[start..].last() {
-                Some(&(previous, _)) if previous >= cell.0 => {
+            let (index, value) = cell(token)?;
+            match self.indices[start..].last() {
+                Some(&previous) if previous >= index => {
                     return Err(Fault::Reason(format!(
-                        "index {} follows {previous}; sort the indices of each line and remove repeats",
-                        cell.0
+                        "index {index} follows {previous}; sort the indices of each line and remove repeats"
                     )))
                 }
-                _ => self.cells.push(cell),
+                _ => {
+                    self.indices.push(index);
+                    self.values.push(value);
+                }
             }
         }
-        self.ends.push(self.cells.len());
+        self.ends.push(self.values.len());
         Ok(())
     }
 
-    fn into_dataset(self, source: &Source, options: &ReadOptions) -> Result<Dataset> {
+    fn into_dataset(mut self, source: &Source, options: &ReadOptions) -> Result<Dataset> {
         let (least, most) = self.extremes();
         let first_index = options.first_index.unwrap_or(usize::from(least > 0));
         if (least as usize) < first_index {
             let reason = format!("index {least} occurs, where columns are counted from {first_index}");
             return Err(source.parse_error(1, reason));
         }
-        let found = if self.cells.is_empty() { 0 } else { most as usize + 1 - first_index };
+        let found = if self.values.is_empty() { 0 } else { most as usize + 1 - first_index };
         let columns = match options.columns {
             Some(expected) if found > expected => return Err(Error::Columns { expected, found }),
             Some(expected) => expected,
             None => found,
         };
-        let values = self.dense(first_index, columns).map_err(|reason| source.parse_error(1, reason))?;
+        let (rows, tile) = (self.ends.len(), self.ends.len().min(TILE).checked_mul(columns));
+        let most = ALWAYS_TAKEN.max(self.bytes.saturating_mul(MAX_EXPANSION) / size_of::<f32>());
+        if tile.is_none_or(|tile| tile > most) || i32::try_from(columns).is_err() {
+            let reason =
+                format!("{rows} rows of {columns} columns are too sparse; hash or select columns first");
+            return Err(source.parse_error(1, reason));
+        }
+        let dense = rows.saturating_mul(columns).saturating_mul(size_of::<f32>());
+        let sparse = size_of_val(&*self.values) + size_of_val(&*self.indices) + rows * size_of::<i64>();
+        let values = match dense <= sparse {
+            true => self.dense(first_index, columns),
+            false => self.sparse(first_index),
+        };
         let features = Table { values, columns, names: Vec::new(), first_index };
         Ok(Dataset { features, target: self.target })
     }
 
     /// The least and the largest index.
     fn extremes(&self) -> (u32, u32) {
-        let indices = self.cells.iter().map(|cell| cell.0);
+        let indices = self.indices.iter().copied();
         (indices.clone().min().unwrap_or(u32::MAX), indices.max().unwrap_or(0))
     }
 
-    /// The rows with their zeros, unless those would dwarf the file.
-    fn dense(&self, first_index: usize, columns: usize) -> Result<Vec<f32>, String> {
-        let rows = self.ends.len();
-        let most = ALWAYS_DENSE.max(self.bytes.saturating_mul(MAX_EXPANSION) / size_of::<f32>());
-        let size = rows.checked_mul(columns).filter(|&size| size <= most).ok_or_else(|| {
-            format!("{rows} rows of {columns} columns are too sparse to be made dense; hash or select columns first")
-        })?;
-        let mut values = vec![0.0; size];
+    /// The rows with their zeros.
+    fn dense(&self, first_index: usize, columns: usize) -> Values {
+        let mut values = vec![0.0; self.ends.len() * columns];
         let mut start = 0;
         for (row, &end) in values.chunks_exact_mut(columns.max(1)).zip(&self.ends) {
-            for &(index, value) in &self.cells[start..end] {
+            for (&index, &value) in self.indices[start..end].iter().zip(&self.values[start..end]) {
                 row[index as usize - first_index] = value;
             }
             start = end;
         }
-        Ok(values)
+        Values::Dense(values)
+    }
+
+    /// The rows as they stand in the file, columns counted from zero.
+    fn sparse(&mut self, first_index: usize) -> Values {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&end| end as i64)).collect();
+        let column = |index: u32| (index as usize - first_index) as i32;
+        let indices = std::mem::take(&mut self.indices).into_iter().map(column).collect();
+        Values::Sparse { starts, indices, values: std::mem::take(&mut self.values) }
     }
 }
 
@@ -188,7 +209,7 @@ mod tests {
     #[test]
     fn fills_in_zeros() {
         let dataset = parse("+1 1:0.5 3:-2 # note\n\n-1 qid:4 2:1e1\n-1\n", &labelled()).unwrap();
-        assert_eq!(dataset.features.values, [0.5, 0.0, -2.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(dataset.features.dense(), [0.5, 0.0, -2.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!((dataset.features.columns, dataset.features.first_index), (3, 1));
         assert_eq!(dataset.features.name(0), "x1");
         assert_eq!(dataset.target.unwrap().labels().classes, ["-1", "+1"]);
@@ -198,11 +219,11 @@ mod tests {
     fn counts_columns_from_zero_where_the_file_does() {
         let dataset = parse("1 0:1 2:3\n", &labelled()).unwrap();
         assert_eq!(
-            (dataset.features.values.as_slice(), dataset.features.first_index),
+            (dataset.features.dense().as_slice(), dataset.features.first_index),
             (&[1.0, 0.0, 3.0][..], 0)
         );
         let forced = ReadOptions { first_index: Some(0), ..labelled() };
-        assert_eq!(parse("1 1:5\n", &forced).unwrap().features.values, [0.0, 5.0]);
+        assert_eq!(parse("1 1:5\n", &forced).unwrap().features.dense(), [0.0, 5.0]);
         let forced = ReadOptions { first_index: Some(1), ..labelled() };
         assert!(message("1 0:5\n", &forced).contains("index 0 occurs"));
     }
@@ -211,9 +232,28 @@ mod tests {
     fn takes_the_number_of_columns_as_given() {
         let wide = ReadOptions { columns: Some(4), ..ReadOptions::default() };
         let dataset = parse("1 2:7\n3:1\n", &wide).unwrap();
-        assert_eq!(dataset.features.values, [0.0, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(dataset.features.dense(), [0.0, 7.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         assert!(dataset.target.is_none());
         assert!(matches!(parse("1 5:1\n", &wide), Err(Error::Columns { expected: 4, found: 5 })));
+    }
+
+    /// Four values of forty and more columns are kept as they are; a test file of the same width is too.
+    #[test]
+    fn stays_sparse_where_that_is_smaller() {
+        let dataset = parse("+1 2:0.5 40:-2\n-1\n-1 1:3 39:1\n", &labelled()).unwrap();
+        let expected = Values::Sparse {
+            starts: vec![0, 2, 2, 4],
+            indices: vec![1, 39, 0, 38],
+            values: vec![0.5, -2.0, 3.0, 1.0],
+        };
+        assert_eq!((&dataset.features.values, dataset.features.columns), (&expected, 40));
+        assert_eq!((dataset.features.len(), dataset.features.is_empty()), (3, false));
+        let dense = dataset.features.dense();
+        assert_eq!((dense[1], dense[39], dense[80], dense[118]), (0.5, -2.0, 3.0, 1.0));
+        assert_eq!((dense.len(), dense.iter().filter(|v| **v != 0.0).count()), (120, 4));
+        let wide = ReadOptions { columns: Some(50), first_index: Some(1), ..labelled() };
+        let other = parse("1 3:1\n", &wide).unwrap().features;
+        assert_eq!((other.rows().unwrap().columns(), other.dense()[2]), (50, 1.0));
     }
 
     #[test]
@@ -254,7 +294,7 @@ mod tests {
         fn never_panics_near_the_format(text in "([0-9]{1,3} )?([0-9]{1,2}:[0-9.]{0,3}[ \n#:]){0,20}") {
             for options in [labelled(), ReadOptions::default()] {
                 if let Ok(dataset) = parse(&text, &options) {
-                    prop_assert_eq!(dataset.features.len() * dataset.features.columns, dataset.features.values.len());
+                    prop_assert_eq!(dataset.features.len() * dataset.features.columns, dataset.features.dense().len());
                 }
             }
         }

@@ -6,5 +6,7 @@ mod libsvm;
 mod npy;
 pub mod reader;
 mod rows;
+mod sparse;
 
 pub use rows::{tiles, Matrix, Rows, TILE};
+pub use sparse::{Indices, Number, Sparse};

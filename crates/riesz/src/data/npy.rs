@@ -1,6 +1,6 @@
 //! NumPy arrays, and the decoding of any array of numbers that follows a header with its shape.
 
-use super::reader::{column_name, Dataset, RawTarget, Source, Table, TargetColumn};
+use super::reader::{column_name, Dataset, RawTarget, Source, Table, TargetColumn, Values};
 use crate::error::{Error, Result};
 use std::fmt::{Display, Write};
 use std::io::BufRead;
@@ -185,7 +185,7 @@ pub(super) fn read_array(
         values = transpose(&values, &array, rows, width, wanted);
     }
     values.shrink_to_fit();
-    let features = Table { values, columns: width, names: Vec::new(), first_index: 0 };
+    let features = Table { values: Values::Dense(values), columns: width, names: Vec::new(), first_index: 0 };
     Ok(Dataset { features, target: collector.target })
 }
 
@@ -356,7 +356,7 @@ mod tests {
                     for version in 1..=3 {
                         let bytes = file(version, &format!("{order}{}", $name), false, "(3, 2)", &data);
                         let features = parse(&bytes, TargetColumn::None).unwrap().features;
-                        assert_eq!(features.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+                        assert_eq!(features.dense(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
                         assert_eq!(features.columns, 2);
                     }
                 }
@@ -371,9 +371,9 @@ mod tests {
         let data = [0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11];
         let bytes = file(1, "|u1", true, "(2L, 2L, 3L)", &data);
         let features = parse(&bytes, TargetColumn::None).unwrap().features;
-        assert_eq!(features.values, (0..12).map(|i| i as f32).collect::<Vec<_>>());
+        assert_eq!(features.dense(), (0..12).map(|i| i as f32).collect::<Vec<_>>());
         let dataset = parse(&bytes, TargetColumn::Name("x2".into())).unwrap();
-        assert_eq!(dataset.features.values, [0., 1., 3., 4., 5., 6., 7., 9., 10., 11.]);
+        assert_eq!(dataset.features.dense(), [0., 1., 3., 4., 5., 6., 7., 9., 10., 11.]);
         assert_eq!(dataset.target.unwrap().numbers().unwrap(), [2.0, 8.0]);
     }
 

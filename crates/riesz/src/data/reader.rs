@@ -10,7 +10,7 @@
 //! Each may be compressed (`.gz`). Missing and non-finite cells are refused by line and column: the library
 //! never imputes in silence. Memory stays within a small multiple of the (uncompressed) file.
 
-use super::{csv, idx, libsvm, npy, Rows};
+use super::{csv, idx, libsvm, npy, Indices, Rows, Sparse};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,11 +24,27 @@ const MAX_GUESSED_CLASSES: usize = 20;
 /// Bytes read at a time.
 const BUFFER: usize = 1 << 18;
 
+/// The numbers of a data file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Row-major.
+    Dense(Vec<f32>),
+    /// The non-zeros of LIBSVM files, where that takes less memory; see [`Sparse`].
+    Sparse {
+        /// Position of each row's first value, and of the end.
+        starts: Vec<i64>,
+        /// Column of each value.
+        indices: Vec<i32>,
+        /// The values.
+        values: Vec<f32>,
+    },
+}
+
 /// The features of a data file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Row-major values, all finite.
-    pub values: Vec<f32>,
+    /// The values, all finite.
+    pub values: Values,
     /// Number of columns d.
     pub columns: usize,
     /// One name per column, or none at all where the file names no columns.
@@ -40,12 +56,15 @@ pub struct Table {
 impl Table {
     /// Number of rows n.
     pub fn len(&self) -> usize {
-        self.values.len().checked_div(self.columns).unwrap_or(0)
+        match &self.values {
+            Values::Dense(values) => values.len().checked_div(self.columns).unwrap_or(0),
+            Values::Sparse { starts, .. } => starts.len().saturating_sub(1),
+        }
     }
 
     /// Whether there is no row at all.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len() == 0
     }
 
     /// The name of a column: the file's own, or `x` and its number.
@@ -55,7 +74,25 @@ impl Table {
 
     /// A view of the values for fitting or evaluating a model.
     pub fn rows(&self) -> Result<Rows<'_>> {
-        Rows::single(&self.values, self.columns)
+        match &self.values {
+            Values::Dense(values) => Rows::single(values, self.columns),
+            Values::Sparse { starts, indices, values } => {
+                let (starts, indices) = (Indices::Long(starts), Indices::Short(indices));
+                Ok(Sparse::new(starts, indices, values, self.columns)?.into())
+            }
+        }
+    }
+
+    /// The values with their zeros.
+    #[cfg(test)]
+    pub(super) fn dense(&self) -> Vec<f32> {
+        match &self.values {
+            Values::Dense(values) => values.clone(),
+            Values::Sparse { .. } => {
+                let all: Vec<u32> = (0..self.len() as u32).collect();
+                self.rows().map_or_else(|_| Vec::new(), |rows| rows.gather(&all))
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Row-major views, converted to single precision tile by tile.
 
+use super::sparse::{Number, Sparse};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -39,6 +40,22 @@ pub enum Rows<'a> {
     Single(Matrix<'a, f32>),
     /// Double precision, rounded one tile at a time.
     Double(Matrix<'a, f64>),
+    /// Non-zeros in single precision, made dense one tile at a time.
+    SparseSingle(Sparse<'a, f32>),
+    /// Non-zeros in double precision, rounded and made dense one tile at a time.
+    SparseDouble(Sparse<'a, f64>),
+}
+
+impl<'a> From<Sparse<'a, f32>> for Rows<'a> {
+    fn from(matrix: Sparse<'a, f32>) -> Self {
+        Self::SparseSingle(matrix)
+    }
+}
+
+impl<'a> From<Sparse<'a, f64>> for Rows<'a> {
+    fn from(matrix: Sparse<'a, f64>) -> Self {
+        Self::SparseDouble(matrix)
+    }
 }
 
 impl<'a> Rows<'a> {
@@ -57,6 +74,8 @@ impl<'a> Rows<'a> {
         match self {
             Self::Single(m) => m.columns,
             Self::Double(m) => m.columns,
+            Self::SparseSingle(m) => m.columns(),
+            Self::SparseDouble(m) => m.columns(),
         }
     }
 
@@ -65,6 +84,8 @@ impl<'a> Rows<'a> {
         match self {
             Self::Single(m) => m.values.len() / m.columns,
             Self::Double(m) => m.values.len() / m.columns,
+            Self::SparseSingle(m) => m.len(),
+            Self::SparseDouble(m) => m.len(),
         }
     }
 
@@ -82,10 +103,13 @@ impl<'a> Rows<'a> {
             Self::Double(Matrix { values, columns }) => {
                 Self::Double(Matrix { values: &values[range.start * columns..range.end * columns], columns })
             }
+            Self::SparseSingle(m) => Self::SparseSingle(m.slice(range)),
+            Self::SparseDouble(m) => Self::SparseDouble(m.slice(range)),
         }
     }
 
-    /// The rows `range` in single precision: borrowed where they already are, else rounded into `buffer`.
+    /// The rows `range` in single precision and with their zeros: borrowed where they already are so, else written into
+    /// `buffer`.
     pub fn tile<'b>(&self, range: Range<usize>, buffer: &'b mut Vec<f32>) -> &'b [f32]
     where
         'a: 'b,
@@ -97,6 +121,48 @@ impl<'a> Rows<'a> {
                 buffer.extend(m.values.iter().map(|&v| v as f32));
                 buffer
             }
+            Self::SparseSingle(m) => {
+                buffer.clear();
+                m.append(0..m.len(), buffer);
+                buffer
+            }
+            Self::SparseDouble(m) => {
+                buffer.clear();
+                m.append(0..m.len(), buffer);
+                buffer
+            }
+        }
+    }
+
+    /// Appends the rows with their zeros in double precision.
+    pub fn append_doubles(&self, out: &mut Vec<f64>) {
+        match self {
+            Self::Single(m) => out.extend(m.values.iter().map(|&v| f64::from(v))),
+            Self::Double(m) => out.extend_from_slice(m.values),
+            Self::SparseSingle(m) => {
+                let mut row = Vec::new();
+                (0..m.len()).for_each(|i| out.extend(m.row(i, &mut row).iter().map(|&v| f64::from(v))));
+            }
+            Self::SparseDouble(m) => {
+                let mut row = Vec::new();
+                (0..m.len()).for_each(|i| out.extend_from_slice(m.row(i, &mut row)));
+            }
+        }
+    }
+
+    /// The bits of every value, row by row; those of a sparse matrix are those of the dense one.
+    pub(crate) fn for_each_word(&self, mut each: impl FnMut(u64)) {
+        match self {
+            Self::Single(m) => m.values.iter().for_each(|v| each(v.word())),
+            Self::Double(m) => m.values.iter().for_each(|v| each(v.word())),
+            Self::SparseSingle(m) => {
+                let mut row = Vec::new();
+                (0..m.len()).for_each(|i| m.row(i, &mut row).iter().for_each(|v| each(v.word())));
+            }
+            Self::SparseDouble(m) => {
+                let mut row = Vec::new();
+                (0..m.len()).for_each(|i| m.row(i, &mut row).iter().for_each(|v| each(v.word())));
+            }
         }
     }
 
@@ -105,6 +171,8 @@ impl<'a> Rows<'a> {
         match self {
             Self::Single(m) => f64::from(m.values[row * m.columns + column]),
             Self::Double(m) => m.values[row * m.columns + column],
+            Self::SparseSingle(m) => f64::from(m.value(row, column)),
+            Self::SparseDouble(m) => m.value(row, column),
         }
     }
 
@@ -118,29 +186,35 @@ impl<'a> Rows<'a> {
     /// As [`Rows::gather`], into a buffer that is cleared first.
     pub fn gather_into<'b>(&self, indices: &[u32], out: &'b mut Vec<f32>) -> &'b [f32] {
         out.clear();
-        for &i in indices {
-            match self.slice(i as usize..i as usize + 1) {
-                Self::Single(m) => out.extend_from_slice(m.values),
-                Self::Double(m) => out.extend(m.values.iter().map(|&v| v as f32)),
+        let rows = indices.iter().map(|&i| i as usize);
+        let dense = |columns: usize| rows.clone().map(move |i| i * columns..(i + 1) * columns);
+        match self {
+            Self::Single(m) => dense(m.columns).for_each(|range| out.extend_from_slice(&m.values[range])),
+            Self::Double(m) => {
+                dense(m.columns).for_each(|range| out.extend(m.values[range].iter().map(|&v| v as f32)));
             }
+            Self::SparseSingle(m) => m.append(rows, out),
+            Self::SparseDouble(m) => m.append(rows, out),
         }
         out
     }
 
     /// Refuses NaN, infinities and values beyond single precision by name.
     pub fn check_finite(&self, what: &'static str) -> Result<()> {
-        let columns = self.columns();
+        let place = |i: usize, value: f64| (i / self.columns(), i % self.columns(), value);
         let offence = match self {
             Self::Single(m) => {
-                m.values.iter().position(|v| !v.is_finite()).map(|i| (i, f64::from(m.values[i])))
+                m.values.iter().position(|v| !v.is_finite()).map(|i| place(i, m.values[i].into()))
             }
             Self::Double(m) => {
-                m.values.iter().position(|&v| !(v as f32).is_finite()).map(|i| (i, m.values[i]))
+                m.values.iter().position(|&v| !(v as f32).is_finite()).map(|i| place(i, m.values[i]))
             }
+            Self::SparseSingle(m) => m.offence(),
+            Self::SparseDouble(m) => m.offence(),
         };
         match offence {
             None => Ok(()),
-            Some((i, value)) => Err(Error::NotFinite { what, value, row: i / columns, column: i % columns }),
+            Some((row, column, value)) => Err(Error::NotFinite { what, value, row, column }),
         }
     }
 }

@@ -35,14 +35,12 @@ impl Due {
 }
 
 /// A 64-bit fingerprint (FNV-1a over the words) of the data a fit runs on, to refuse a checkpoint of another fit.
+/// A sparse matrix has that of the dense one.
 pub fn fingerprint(rows: Rows<'_>, targets: &[f32], weights: &[f32]) -> u64 {
     let mut hash = Fnv::new();
     hash.word(rows.len() as u64);
     hash.word(rows.columns() as u64);
-    match rows {
-        Rows::Single(matrix) => matrix.values().iter().for_each(|v| hash.word(u64::from(v.to_bits()))),
-        Rows::Double(matrix) => matrix.values().iter().for_each(|v| hash.word(v.to_bits())),
-    }
+    rows.for_each_word(|word| hash.word(word));
     targets.iter().chain(weights).for_each(|v| hash.word(u64::from(v.to_bits())));
     hash.0
 }

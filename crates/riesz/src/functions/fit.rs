@@ -540,6 +540,20 @@ impl<'a> Fit<'a> {
         container.save(&policy.path)
     }
 
+    /// Whether the features of a user's kernel, known by name alone, are those that the predictions of a checkpoint were
+    /// made of: compared on the first rows, to rounding.
+    fn reproduces(&self, f: &FeatureExpansion, predictions: &[f32]) -> Result<bool> {
+        const PROBES: usize = 16;
+        if !self.options.kernel.has_user_part() {
+            return Ok(true);
+        }
+        let few = self.rows.len().min(PROBES);
+        let mut again = vec![0.0; few * f.outputs()];
+        f.evaluate(self.rows.slice(0..few), &mut again)?;
+        let size = again.iter().fold(1.0_f32, |most, v| most.max(v.abs()));
+        Ok(again.iter().zip(predictions).all(|(a, b)| (a - b).abs() <= 1e-3 * size))
+    }
+
     /// Continues where a checkpoint of the same fit left off, bit for bit.
     fn resume(&self, path: &Path) -> Result<Standing> {
         let mut container = Container::load(path)?;
@@ -565,6 +579,9 @@ impl<'a> Fit<'a> {
         let coefficients = container.take_f32s("coefficients", &[blocks, m, c])?;
         coefficients.chunks_exact(m * c).for_each(|block| f.push(block.to_vec()));
         let predictions = container.take_f32s("predictions", &[self.rows.len(), c])?;
+        if !self.reproduces(&f, &predictions)? {
+            return Err(differs("kernel's features"));
+        }
         let history: Vec<HistoryEntry> = container.field("history")?;
         let best: usize = container.field("best")?;
         if best > history.len() || history.len() > self.max_blocks() || blocks > 2 * self.max_blocks() + 1 {

@@ -4,6 +4,7 @@ use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
+use super::start::first_offset;
 use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
@@ -147,7 +148,7 @@ impl KernelMachine {
         self.learn(data, control)
     }
 
-    /// The constant function with bandwidth and scaling from `data`.
+    /// The best constant function, with bandwidth and scaling from `data`.
     fn empty(options: &Options, data: &Training<'_>) -> Result<Self> {
         let loss = options.loss.clone().unwrap_or(match options.task {
             Task::Regression(_) => LossSpec::Square,
@@ -175,7 +176,9 @@ impl KernelMachine {
         };
         let block_size = options.block_size.unwrap_or(512);
         let map = options.feature_map(bandwidth, block_size, scaling)?;
-        let f = FeatureExpansion::new(map, vec![0.0; outputs(&loss, options.task)]);
+        let (Task::Regression(size) | Task::Classification(size)) = options.task;
+        let offset = first_offset(&loss, &*loss.build(size)?, options.task, data.targets, &weights);
+        let f = FeatureExpansion::new(map, offset);
         let header = Header {
             options: options.clone(),
             loss,
@@ -209,7 +212,7 @@ impl KernelMachine {
         let ones = vec![1.0; data.rows.len()];
         let weights = data.weights.unwrap_or(&ones);
         // θν = 1 with a delay that keeps the first steps at the scale of the loss (spec 2.3).
-        let curvature = f64::from(loss.curvature().unwrap_or(1.0)) * self.f.map().mean_square(data.rows);
+        let curvature = f64::from(loss.curvature().unwrap_or(1.0)) * self.f.map().mean_square(data.rows)?;
         let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
         let schedule =
             Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
@@ -356,19 +359,38 @@ impl KernelMachine {
 
     /// Reads a model from the bytes of its file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::from_container(Container::from_bytes(bytes)?)
+        Self::from_container(Container::from_bytes(bytes)?, None)
+    }
+
+    /// Reads a model whose kernel is, or contains, a user's function from the bytes of its file; see
+    /// [`KernelMachine::load_with_kernel`].
+    pub fn from_bytes_with_kernel(bytes: &[u8], kernel: &KernelSpec) -> Result<Self> {
+        Self::from_container(Container::from_bytes(bytes)?, Some(kernel))
     }
 
     /// Reads a model file.
     pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
+        Self::from_container(Container::load(path)?, None)
     }
 
-    fn from_container(mut container: Container) -> Result<Self> {
+    /// Reads a model file whose kernel is, or contains, a user's function: the file holds its name alone, and `kernel` must
+    /// be the kernel of the fit, by name and in all other parts. That the function is the same too is the caller's
+    /// promise.
+    pub fn load_with_kernel(path: &Path, kernel: &KernelSpec) -> Result<Self> {
+        Self::from_container(Container::load(path)?, Some(kernel))
+    }
+
+    fn from_container(mut container: Container, kernel: Option<&KernelSpec>) -> Result<Self> {
         container.expect_kind(MODEL)?;
-        let header: Header = container.field("machine")?;
+        let mut header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;
-        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        if let Some(kernel) = kernel {
+            header.options.kernel = header.options.kernel.completed_by(kernel)?;
+        }
+        header.options.check().map_err(|e| match e {
+            Error::KernelMissing { .. } => e,
+            other => Error::Format(other.to_string()),
+        })?;
         header.loss.check().map_err(|e| Error::Format(e.to_string()))?;
         if header.loss.is_classification() != matches!(header.options.task, Task::Classification(_)) {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));

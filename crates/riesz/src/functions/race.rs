@@ -349,7 +349,7 @@ pub(crate) fn by_evidence(
             let map = options.feature_map(bandwidth, features, scaling.clone())?;
             let (noise, evidence) = log_evidence(&map, rows, y, weights)?;
             let total = weights.iter().map(|&w| f64::from(w)).sum::<f64>();
-            let damping = noise * (blocks * block_size) as f64 / (total * map.mean_square(rows));
+            let damping = noise * (blocks * block_size) as f64 / (total * map.mean_square(rows)?);
             let setting =
                 Setting { scaling: scaling.clone(), standard, bandwidth, damping: damping.clamp(1e-4, 1e3) };
             if best.as_ref().is_none_or(|(_, b)| evidence > *b) {

@@ -6,12 +6,17 @@ use crate::loss::{Loss, LossSpec};
 
 /// The interquartile range of a standard normal variable.
 const NORMAL_RANGE: f64 = 1.349;
+/// The unit of quantiles of a constant, relative to it.
+const CONSTANT: f64 = 1e-6;
 /// Halvings of the interval that holds the best constant.
 const HALVINGS: usize = 40;
 
 /// Regression targets on a common scale, and the way back; class indices and counts as they are. The square loss gets
 /// weighted mean zero and variance one. Losses that are linear in a residual get median and interquartile range of a
 /// standard normal variable, which outliers do not move.
+///
+/// The unit of a constant is one, but for quantiles: rounding their kink moves them by a part of the unit, which is
+/// therefore small.
 pub(crate) fn standardise(
     targets: &[f32],
     weights: &[f32],
@@ -25,18 +30,20 @@ pub(crate) fn standardise(
     let unit = |k: usize| {
         let column: Vec<(f32, f32)> =
             targets.iter().skip(k).step_by(c).zip(weights).map(|(&y, &w)| (y, w)).collect();
-        if spec.is_linear() {
-            by_quartiles(column)
-        } else {
-            by_moments(&column)
-        }
+        let (centre, spread) = if spec.is_linear() { by_quartiles(column) } else { by_moments(&column) };
+        let unit = match spec {
+            _ if spread > 0.0 => spread,
+            LossSpec::Quantile { .. } => (CONSTANT * centre.abs()).max(CONSTANT * CONSTANT),
+            _ => 1.0,
+        };
+        (centre, unit)
     };
     let units: Vec<(f64, f64)> = (0..c).map(unit).collect();
     let scaled = |(i, &y): (usize, &f32)| ((f64::from(y) - units[i % c].0) / units[i % c].1) as f32;
     (targets.iter().enumerate().map(scaled).collect(), units)
 }
 
-/// Mean and standard deviation of weighted numbers, 1 for a constant.
+/// Mean and standard deviation of weighted numbers, 0 for a constant to rounding.
 fn by_moments(column: &[(f32, f32)]) -> (f64, f64) {
     let total: f64 = column.iter().map(|(_, w)| f64::from(*w)).sum();
     let mean_of = |f: &dyn Fn(f64) -> f64| {
@@ -44,7 +51,7 @@ fn by_moments(column: &[(f32, f32)]) -> (f64, f64) {
     };
     let mean = mean_of(&|y| y);
     let deviation = mean_of(&|y| (y - mean).powi(2)).sqrt();
-    (mean, if deviation > 1e-12 * mean.abs() { deviation } else { 1.0 })
+    (mean, if deviation > 1e-12 * mean.abs() { deviation } else { 0.0 })
 }
 
 /// Median and scaled interquartile range of weighted numbers; their deviation where half of them are equal.
@@ -86,6 +93,31 @@ pub(crate) fn initial_offset(spec: &LossSpec, loss: &dyn Loss, targets: &[f32], 
         _ => 2.0 * p - 1.0,
     };
     (0..c).map(|k| best(share(if c == 1 { 1.0 } else { k as f32 })) as f32).collect()
+}
+
+/// Where a stream starts, by its first rows: at the best constant for numbers. Rates start no lower than one event in
+/// all rows, and classes at zero, since what has not been seen may be yet to come.
+pub(crate) fn first_offset(
+    spec: &LossSpec,
+    loss: &dyn Loss,
+    task: Task,
+    targets: &[f32],
+    weights: &[f32],
+) -> Vec<f32> {
+    let c = loss.outputs();
+    let mean = |k: usize| {
+        let column: Vec<_> = targets.iter().skip(k).step_by(c).zip(weights).map(|(&y, &w)| (y, w)).collect();
+        by_moments(&column).0 as f32
+    };
+    match (task, spec) {
+        (Task::Classification(_), _) => vec![0.0; c],
+        (_, LossSpec::Square) => (0..c).map(mean).collect(),
+        (_, LossSpec::Poisson) => {
+            let least = -(effective_rows(weights).max(1.0).ln()) as f32;
+            log_means(c, targets, weights).into_iter().map(|u| u.max(least)).collect()
+        }
+        _ => stationary(loss, targets, weights),
+    }
 }
 
 /// Logarithms of the weighted means of counts; of 10⁻⁶ where there are none.
@@ -157,9 +189,28 @@ mod tests {
         targets[100] = 1e9;
         assert_eq!(units(&targets, &[1.0; 101]), clean);
         assert_eq!(units(&[1.0, 2.0, 3.0], &[1.0, 0.0, 3.0]), units(&[1.0, 3.0, 3.0, 3.0], &[1.0; 4]));
-        // Half of the targets equal: the deviation instead of a range of zero. All equal: one.
+        // Half of the targets equal: the deviation instead of a range of zero. All equal: one, or little for quantiles.
         assert!((units(&[0.0, 0.0, 0.0, 4.0], &[1.0; 4]).1 - 3f64.sqrt()).abs() < 1e-6);
         assert_eq!(units(&[7.0; 5], &[1.0; 5]), (7.0, 1.0));
+        let quantile = LossSpec::Quantile { levels: vec![0.1] };
+        let of = |y: f32| standardise(&[y; 5], &[1.0; 5], Task::Regression(1), &quantile).1[0];
+        assert_eq!((of(-7.0), of(0.0)), ((-7.0, 7.0 * CONSTANT), (0.0, CONSTANT * CONSTANT)));
+    }
+
+    /// Means, medians and rates of what a stream begins with; no opinion about classes, nor about rates not seen.
+    #[test]
+    fn a_stream_of_numbers_starts_at_their_best_constant() {
+        let offset = |spec: LossSpec, task: Task, targets: &[f32], weights: &[f32]| {
+            let (Task::Regression(size) | Task::Classification(size)) = task;
+            first_offset(&spec, &*spec.build(size).unwrap(), task, targets, weights)
+        };
+        let (y, w) = ([1.0, 50.0, 3.0, 70.0, 9.0, 90.0], [1.0, 1.0, 2.0]);
+        assert_eq!(offset(LossSpec::Square, Task::Regression(2), &y, &w), [5.5, 75.0]);
+        let median = offset(LossSpec::Absolute, Task::Regression(1), &[1.0, 5.0, 100.0], &[1.0, 3.0, 1.0])[0];
+        assert!((median - 5.0).abs() < 0.1, "{median}");
+        let rate = |y: &[f32]| offset(LossSpec::Poisson, Task::Regression(1), y, &[1.0; 4])[0].exp();
+        assert!((rate(&[0.0, 4.0, 4.0, 4.0]) - 3.0).abs() < 1e-5 && (rate(&[0.0; 4]) - 0.25).abs() < 1e-6);
+        assert_eq!(offset(LossSpec::Softmax, Task::Classification(3), &[1.0; 3], &w), [0.0; 3]);
     }
 
     /// Best constants by their definition: share of mass below a quantile, mean rate, zero sum of clipped residuals.

@@ -34,12 +34,13 @@ pub(super) fn draw_sum(map: &FeatureMap, terms: &[(f64, KernelSpec)], index: Blo
         for (scale, block) in &parts {
             let size = block.features();
             let mut phi = vec![0.0; x.len() / d * size];
-            block.fill(path, x, &mut phi);
+            block.fill(path, x, &mut phi)?;
             for (row, phi) in out.chunks_exact_mut(m).zip(phi.chunks_exact(size)) {
                 row[offset..offset + size].iter_mut().zip(phi).for_each(|(out, v)| *out = scale * v);
             }
             offset += size;
         }
+        Ok(())
     })
 }
 
@@ -74,11 +75,12 @@ pub(super) fn draw_product(map: &FeatureMap, factors: &[KernelSpec], index: Bloc
         out.fill(1.0);
         let mut phi = vec![0.0; out.len()];
         for (order, block) in &parts {
-            block.fill(path, x, &mut phi);
+            block.fill(path, x, &mut phi)?;
             for (out, phi) in out.chunks_exact_mut(m).zip(phi.chunks_exact(m)) {
                 out.iter_mut().zip(order.indices()).for_each(|(out, &i)| *out *= phi[i as usize]);
             }
         }
+        Ok(())
     })
 }
 

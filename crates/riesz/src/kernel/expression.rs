@@ -177,6 +177,7 @@ impl fmt::Display for KernelSpec {
             Self::SkewedIntersection(c) => list(f, "skewed_intersection", &[*c]),
             Self::ExponentialSemigroup(beta) => list(f, "exponential_semigroup", &[*beta]),
             Self::ReciprocalSemigroup(lambda) => list(f, "reciprocal_semigroup", &[*lambda]),
+            Self::User(kernel) => write!(f, "user({})", kernel.name()),
             Self::Sum(terms) => terms.iter().enumerate().try_for_each(|(i, (c, kernel))| {
                 let plus = if i > 0 { " + " } else { "" };
                 match kernel {

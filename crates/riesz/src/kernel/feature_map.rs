@@ -1,7 +1,7 @@
 //! From a kernel to blocks of random features, addressed by (seed, block).
 
 use super::{arc_cosine, combination, dot_product, polynomial, Family, KernelSpec, Spectral};
-use crate::compute::{Activation, DenseBlock, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
+use crate::compute::{self, Activation, DenseBlock, FeatureBlock, Path, StructuredBlock, FEATURE_MULTIPLE};
 use crate::data::Rows;
 use crate::error::{positive, Error, Result};
 use crate::random::{chi, uniform_open, Address, BlockIndex, Seed, Stream};
@@ -148,24 +148,32 @@ impl FeatureMap {
         x.iter().zip(shift.iter().zip(scale)).map(|(x, (shift, scale))| (x - shift) * scale * unit).collect()
     }
 
-    /// The mean of k(x, x), which is the mean square of the features, over at most 256 rows spread evenly.
-    pub fn mean_square(&self, rows: Rows<'_>) -> f64 {
+    /// The mean of k(x, x), which is the mean square of the features, over at most 256 rows spread evenly; of a user's
+    /// kernel, which has no closed form, that of the first block.
+    pub fn mean_square(&self, rows: Rows<'_>) -> Result<f64> {
         const MOST: usize = 256;
         let n = rows.len();
         if self.kernel.is_normalised() || n == 0 {
-            return 1.0;
+            return Ok(1.0);
         }
         let indices: Vec<u32> = (0..n.min(MOST)).map(|i| (i * n / n.min(MOST)) as u32).collect();
-        let Scaling { shift, scale } = &self.scaling;
         let values = rows.gather(&indices);
+        if self.kernel.has_user_part() {
+            let mut phi = vec![0.0; indices.len() * self.block_size];
+            let rows = Rows::single(&values, self.columns())?;
+            compute::features(Path::detect(), &self.draw(BlockIndex(0)), rows, &mut phi)?;
+            let total: f64 = phi.iter().map(|&v| f64::from(v).powi(2)).sum();
+            return Ok((total / phi.len() as f64).max(f64::MIN_POSITIVE));
+        }
+        let Scaling { shift, scale } = &self.scaling;
         let total: f64 = values
             .chunks_exact(self.columns())
             .map(|row| {
                 let row: Vec<f32> = (0..row.len()).map(|j| (row[j] - shift[j]) * scale[j]).collect();
                 self.kernel.evaluate(&row, &row, self.bandwidth)
             })
-            .sum();
-        (total / indices.len() as f64).max(f64::MIN_POSITIVE)
+            .sum::<Result<f64>>()?;
+        Ok((total / indices.len() as f64).max(f64::MIN_POSITIVE))
     }
 
     /// Draws block `index`.
@@ -184,6 +192,7 @@ impl FeatureMap {
             (Family::Semigroup(kernel), _) => kernel.draw(self, index),
             (Family::Sum(terms), _) => combination::draw_sum(self, terms, index),
             (Family::Product(factors), _) => combination::draw_product(self, factors, index),
+            (Family::User(kernel), _) => kernel.draw(self, index),
         }
     }
 
@@ -268,7 +277,7 @@ fn padded(columns: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::{features, Path};
+    use crate::compute::features;
     use crate::data::Rows;
 
     /// Law: the mean of φ(x)φ(x') over independent blocks is k(x, x') within Monte-Carlo error.
@@ -286,7 +295,7 @@ mod tests {
                 .map(|i| {
                     let block = map.draw(BlockIndex(i));
                     let mut phi = vec![0.0; 4 * map.block_size];
-                    features(Path::detect(), &block, rows, &mut phi);
+                    features(Path::detect(), &block, rows, &mut phi).unwrap();
                     let (pa, pb) = (&phi[a * map.block_size..], &phi[b * map.block_size..]);
                     (0..map.block_size).map(|j| f64::from(pa[j] * pb[j])).sum::<f64>() / map.block_size as f64
                 })
@@ -295,8 +304,10 @@ mod tests {
             let variance = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (blocks - 1) as f64;
             let scaled: Vec<f32> =
                 (0..4 * d).map(|i| (x[i] - map.scaling.shift[i % d]) * map.scaling.scale[i % d]).collect();
-            let exact =
-                map.kernel.evaluate(&scaled[a * d..(a + 1) * d], &scaled[b * d..(b + 1) * d], map.bandwidth);
+            let exact = map
+                .kernel
+                .evaluate(&scaled[a * d..(a + 1) * d], &scaled[b * d..(b + 1) * d], map.bandwidth)
+                .unwrap();
             let error = (mean - exact).abs() - bias;
             assert!(
                 error < 4.5 * (variance / blocks as f64).sqrt() + 1e-5,

@@ -19,6 +19,7 @@ mod polynomial;
 mod rational_quadratic;
 mod semigroup;
 mod skewed;
+mod user;
 
 pub use cauchy::Cauchy;
 pub use feature_map::{FeatureForm, FeatureMap, Projection, Scaling};
@@ -27,6 +28,7 @@ pub use laplacian::Laplacian;
 pub use matern::Matern;
 pub use rational_quadratic::RationalQuadratic;
 pub use skewed::{SkewedChiSquared, SkewedIntersection};
+pub use user::{BoxError, FeatureTile, UserKernel};
 
 use crate::compute::Input;
 use crate::data::Rows;
@@ -55,7 +57,7 @@ pub trait Spectral: Send + Sync {
     }
 }
 
-/// The kernels, by the names users type: `matern(1.5)`, `gaussian + 0.5 * polynomial(2, 1)`.
+/// The kernels, by the names users type: `matern(1.5)`, `gaussian + 0.5 * polynomial(2, 1)`; and functions of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelSpec {
@@ -95,6 +97,8 @@ pub enum KernelSpec {
     Sum(Vec<(f64, KernelSpec)>),
     /// Π k_i.
     Product(Vec<KernelSpec>),
+    /// A function of one's own.
+    User(UserKernel),
 }
 
 impl KernelSpec {
@@ -141,10 +145,10 @@ impl KernelSpec {
         }
     }
 
-    /// Whether the kernel has a bandwidth σ and takes columns of any scale; kernels on a part of ℝᵈ take columns as
-    /// they are.
+    /// Whether the kernel has a bandwidth σ and takes columns of any scale; kernels on a part of ℝᵈ and those of users
+    /// take columns as they are.
     pub fn has_bandwidth(&self) -> bool {
-        self.parts().iter().all(|kernel| kernel.least().is_none())
+        self.parts().iter().all(|kernel| kernel.least().is_none() && !matches!(kernel, Self::User(_)))
     }
 
     /// Whether k(x, x) = 1 for every x.
@@ -205,6 +209,7 @@ impl KernelSpec {
                 factors.iter().try_for_each(Self::check)?;
                 count("number of kernels in a product", factors.len())
             }
+            Self::User(kernel) => kernel.check(),
             _ => Ok(()),
         }
     }
@@ -214,28 +219,24 @@ impl KernelSpec {
         for kernel in self.parts() {
             let Some((least, included)) = kernel.least() else { continue };
             let outside = |v: f64| if included { v < least } else { v <= least };
+            let mut values = Vec::new();
             for row in 0..rows.len() {
-                let offence = (0..rows.columns()).find(|&column| outside(rows.value(row, column)));
-                if let Some(column) = offence {
-                    return Err(Error::Domain {
-                        kernel: kernel.to_string(),
-                        value: rows.value(row, column),
-                        row,
-                        column,
-                        least,
-                        included,
-                    });
+                values.clear();
+                rows.slice(row..row + 1).append_doubles(&mut values);
+                if let Some(column) = values.iter().position(|&value| outside(value)) {
+                    let (kernel, value) = (kernel.to_string(), values[column]);
+                    return Err(Error::Domain { kernel, value, row, column, least, included });
                 }
             }
         }
         Ok(())
     }
 
-    /// k(x, x') with bandwidth σ.
-    pub fn evaluate(&self, x: &[f32], other: &[f32], bandwidth: f64) -> f64 {
+    /// k(x, x') with bandwidth σ; a user's kernel is known by its features alone.
+    pub fn evaluate(&self, x: &[f32], other: &[f32], bandwidth: f64) -> Result<f64> {
         let wide = |x: &[f32], unit: f64| x.iter().map(|&v| f64::from(v) / unit).collect::<Vec<_>>();
         let [scaled, plain] = [bandwidth, 1.0].map(|unit| [wide(x, unit), wide(other, unit)]);
-        match self.family() {
+        Ok(match self.family() {
             Family::Spectral(kernel) => {
                 let input = |v: &f32| match *self {
                     Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => (f64::from(*v) + c).ln(),
@@ -249,9 +250,16 @@ impl KernelSpec {
             Family::ArcCosine(order) => arc_cosine::evaluate(order, &scaled[0], &scaled[1]),
             Family::Homogeneous(kernel) => kernel.evaluate(&plain[0], &plain[1]),
             Family::Semigroup(kernel) => kernel.evaluate(&plain[0], &plain[1]),
-            Family::Sum(terms) => terms.iter().map(|(c, k)| c * k.evaluate(x, other, bandwidth)).sum(),
-            Family::Product(factors) => factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product(),
-        }
+            Family::Sum(terms) => {
+                terms.iter().map(|(c, k)| Ok(c * k.evaluate(x, other, bandwidth)?)).sum::<Result<f64>>()?
+            }
+            Family::Product(factors) => {
+                factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product::<Result<f64>>()?
+            }
+            Family::User(_) => {
+                return Err(Error::Conflict(format!("the kernel {self} is known by its features alone")))
+            }
+        })
     }
 
     /// How the kernel is computed.
@@ -275,6 +283,7 @@ impl KernelSpec {
             &Self::ReciprocalSemigroup(lambda) => Family::Semigroup(Semigroup::Reciprocal { lambda }),
             Self::Sum(terms) => Family::Sum(terms),
             Self::Product(factors) => Family::Product(factors),
+            Self::User(kernel) => Family::User(kernel),
         }
     }
 }
@@ -289,6 +298,7 @@ enum Family<'a> {
     Semigroup(Semigroup),
     Sum(&'a [(f64, KernelSpec)]),
     Product(&'a [KernelSpec]),
+    User(&'a UserKernel),
 }
 
 /// Fills `out` from pairs of draws, two words each.

@@ -50,6 +50,8 @@ pub enum Stream {
     Process = 12,
     /// Samples of a posterior.
     Posterior = 13,
+    /// Seeds of the blocks of a user's kernel.
+    User = 14,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.

@@ -191,7 +191,7 @@ impl BlockDescent {
             problem.rows,
             loss.outputs(),
             &mut state.predictions,
-        );
+        )?;
         let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, None, share);
         let objective = before + penalty(0.0);
         let (taken, after) = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
@@ -216,7 +216,7 @@ impl BlockDescent {
             problem.rows,
             loss.outputs(),
             &mut state.predictions,
-        );
+        )?;
         let penalty = |share: f64| self.penalty(state.f.map().block_size, &alpha, Some(&current), share);
         let objective = before + penalty(0.0);
         let (taken, after) = backtrack(&mut state.predictions, problem, loss, &old, objective, &penalty, b)?;
@@ -250,14 +250,14 @@ impl BlockDescent {
         let (path, n) = (state.f.path(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
-        let damping = self.config.damping * state.f.map().mean_square(problem.rows);
+        let damping = self.config.damping * state.f.map().mean_square(problem.rows)?;
         let Workspace { gram, system } = &mut state.workspace;
         // (ν/2)‖f‖² is (νm/2)‖α‖²: it adds νm to ρ, and pulls existing coefficients back.
         let ridge = self.config.ridge * m as f64;
         let mut alpha = vec![0.0; m * c];
         for Observed { outputs, residual, curvature, share } in systems {
             let rows = GramRows { weights: &curvature, sample, chunk };
-            let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram);
+            let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram)?;
             let own = |feature: usize, output: usize| feature * c + outputs.start + output;
             let right: Vec<f64> = (0..outputs.len() * m)
                 .map(|i| {

@@ -87,7 +87,7 @@ impl Ridge {
             (0..n * c).map(|i| (solution[i % c * n + i / c] * roots[i / c]) as f32).collect();
         for b in 0..self.config.blocks {
             let block = f.map().draw(BlockIndex(b as u64));
-            f.push(self.coefficients(&f, &compute::adjoint(f.path(), &block, rows, &beta, c)));
+            f.push(self.coefficients(&f, &compute::adjoint(f.path(), &block, rows, &beta, c)?));
         }
         Ok((f, info))
     }
@@ -108,7 +108,7 @@ impl Ridge {
         right: Vec<f64>,
     ) -> Result<(Vec<f64>, RidgeInfo)> {
         let n = rows.len();
-        let mut kernel = self.kernel_matrix(f, rows);
+        let mut kernel = self.kernel_matrix(f, rows)?;
         for j in 0..n {
             let column = kernel.col_as_slice_mut(j);
             column.iter_mut().zip(roots).for_each(|(k, r)| *k *= r * roots[j]);
@@ -127,14 +127,14 @@ impl Ridge {
     }
 
     /// K = ΦΦᵀ/M, summed block by block in single precision products and double precision sums.
-    fn kernel_matrix(&self, f: &FeatureExpansion, rows: Rows<'_>) -> Mat<f64> {
+    fn kernel_matrix(&self, f: &FeatureExpansion, rows: Rows<'_>) -> Result<Mat<f64>> {
         let (n, m) = (rows.len(), f.map().block_size);
         let mut kernel = Mat::<f64>::zeros(n, n);
         let mut phi = vec![0.0_f32; n * m];
         let mut product = Mat::<f32>::zeros(n, n);
         let factor = 1.0 / (m * self.config.blocks) as f64;
         for b in 0..self.config.blocks {
-            compute::features(f.path(), &f.map().draw(BlockIndex(b as u64)), rows, &mut phi);
+            compute::features(f.path(), &f.map().draw(BlockIndex(b as u64)), rows, &mut phi)?;
             let phi = faer::MatRef::from_row_major_slice(&phi, n, m);
             let par = faer::get_global_parallelism();
             faer::linalg::matmul::matmul(
@@ -150,7 +150,7 @@ impl Ridge {
                 column.iter_mut().zip(add).for_each(|(k, &p)| *k += factor * f64::from(p));
             }
         }
-        kernel
+        Ok(kernel)
     }
 
     /// Conjugate gradients on all outputs at once, each with its own step.
@@ -176,7 +176,7 @@ impl Ridge {
             if residual <= self.config.tolerance {
                 return Ok((x, RidgeInfo { iterations: iteration, residual }));
             }
-            let q = self.multiply(f, rows, roots, shift, &p);
+            let q = self.multiply(f, rows, roots, shift, &p)?;
             for (k, rho) in rho.iter_mut().enumerate() {
                 let run = k * n..(k + 1) * n;
                 let step = *rho / dot(&p[run.clone()], &q[run.clone()]).max(f64::MIN_POSITIVE);
@@ -201,16 +201,16 @@ impl Ridge {
         roots: &[f64],
         shift: f64,
         p: &[f64],
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>> {
         let (n, c) = (rows.len(), f.outputs());
         let v: Vec<f32> = (0..n * c).map(|i| (p[i % c * n + i / c] * roots[i / c]) as f32).collect();
         let mut out = vec![0.0_f32; n * c];
         for b in 0..self.config.blocks {
             let block = f.map().draw(BlockIndex(b as u64));
-            let alpha = self.coefficients(f, &compute::adjoint(f.path(), &block, rows, &v, c));
-            compute::apply(f.path(), &[(&block, &alpha)], rows, c, &mut out);
+            let alpha = self.coefficients(f, &compute::adjoint(f.path(), &block, rows, &v, c)?);
+            compute::apply(f.path(), &[(&block, &alpha)], rows, c, &mut out)?;
         }
-        (0..c * n).map(|i| f64::from(out[i % n * c + i / n]) * roots[i % n] + shift * p[i]).collect()
+        Ok((0..c * n).map(|i| f64::from(out[i % n * c + i / n]) * roots[i % n] + shift * p[i]).collect())
     }
 }
 

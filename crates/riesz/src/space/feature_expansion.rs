@@ -107,7 +107,7 @@ impl FeatureExpansion {
     }
 
     /// out += (blocks `range` of f)(rows), without offset.
-    pub fn add_blocks(&self, range: std::ops::Range<usize>, rows: Rows<'_>, out: &mut [f32]) {
+    pub fn add_blocks(&self, range: std::ops::Range<usize>, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
         let wave = (WAVE_BYTES / self.map.block_bytes()).clamp(1, 64);
         let scale = self.scale as f32;
         for start in range.clone().step_by(wave) {
@@ -121,8 +121,9 @@ impl FeatureExpansion {
             };
             let coefficients = if scale == 1.0 { &self.blocks[some] } else { &scaled[..] };
             let pairs: Vec<_> = drawn.iter().zip(coefficients).map(|(d, c)| (d, &c[..])).collect();
-            compute::apply(self.path, &pairs, rows, self.outputs(), out);
+            compute::apply(self.path, &pairs, rows, self.outputs(), out)?;
         }
+        Ok(())
     }
 
     fn check_columns(&self, rows: Rows<'_>) -> Result<()> {
@@ -143,8 +144,7 @@ impl Space for FeatureExpansion {
     fn evaluate(&self, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
         self.check_columns(rows)?;
         out.chunks_exact_mut(self.outputs()).for_each(|row| row.copy_from_slice(&self.offset));
-        self.add_blocks(0..self.len(), rows, out);
-        Ok(())
+        self.add_blocks(0..self.len(), rows, out)
     }
 
     fn step(&mut self, shrink: f64, terms: Terms<'_>) -> Result<()> {
@@ -161,7 +161,7 @@ impl Space for FeatureExpansion {
         }
         let (m, c) = (self.map.block_size, self.outputs());
         let block = self.map.draw(self.next());
-        let sums = compute::adjoint(self.path, &block, terms.rows, terms.weights, c);
+        let sums = compute::adjoint(self.path, &block, terms.rows, terms.weights, c)?;
         let factor = 1.0 / (m as f64 * self.scale);
         let at = |i: usize| (f64::from(sums[i % c * m + i / c]) * factor) as f32;
         self.blocks.push((0..m * c).map(at).collect());

@@ -99,7 +99,7 @@ impl PosteriorOperator {
         }
         let (n, m) = (rows.len(), map.block_size);
         let mut phi = vec![0.0; n * m];
-        features(Path::detect(), &map.draw(BlockIndex(block as u64)), rows, &mut phi);
+        features(Path::detect(), &map.draw(BlockIndex(block as u64)), rows, &mut phi)?;
         Ok(MatRef::from_row_major_slice(&phi, n, m).to_owned())
     }
 
@@ -118,10 +118,12 @@ impl PosteriorOperator {
             (0..rows.columns()).map(value).collect()
         };
         let points: Vec<Vec<f32>> = (0..n).map(scaled).collect();
-        Ok(Mat::from_fn(n, n, |i, j| {
-            let prior = map.kernel.evaluate(&points[i], &points[j], map.bandwidth);
-            prior - 0.5 * f64::from(explained[(i, j)] + explained[(j, i)])
-        }))
+        let mut covariance = Mat::zeros(n, n);
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let prior = map.kernel.evaluate(&points[i], &points[j], map.bandwidth)?;
+            covariance[(i, j)] = prior - 0.5 * f64::from(explained[(i, j)] + explained[(j, i)]);
+        }
+        Ok(covariance)
     }
 
     /// Posterior variances at `rows` in units of s².

@@ -34,9 +34,9 @@ pub fn ridge_variances(
     let targets: Vec<f32> = (0..n * t)
         .map(|i| {
             let (x, point) = (&x[i / t * d..][..d], &points[i % t * d..][..d]);
-            map.kernel.evaluate(x, point, map.bandwidth) as f32
+            Ok(map.kernel.evaluate(x, point, map.bandwidth)? as f32)
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let config = RidgeConfig { ridge: noise / n as f64, blocks, tolerance: 1e-6, max_iterations: 1_000 };
     let f = FeatureExpansion::new(map.clone(), vec![0.0; t]);
     let (f, _) = config.build()?.fit(f, rows, &targets, &vec![1.0; n], |_, _| Ok(()))?;

@@ -495,8 +495,7 @@ fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
 
 /// The rows in double precision.
 fn doubles(rows: Rows<'_>) -> Vec<f64> {
-    match rows {
-        Rows::Single(matrix) => matrix.values().iter().map(|&v| f64::from(v)).collect(),
-        Rows::Double(matrix) => matrix.values().to_vec(),
-    }
+    let mut out = Vec::with_capacity(rows.len() * rows.columns());
+    rows.append_doubles(&mut out);
+    out
 }

@@ -1,0 +1,99 @@
+"""Paragraphs of documentation that several estimators share."""
+
+from inspect import cleandoc
+from string import Template
+from typing import TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def documented(cls: _Class) -> _Class:
+    """Put shared paragraphs where the docstring of a class names them, ``$kernel`` for one."""
+    if cls.__doc__ is not None:  # python -OO leaves none
+        cls.__doc__ = Template(cleandoc(cls.__doc__)).substitute(_PARAGRAPHS)
+    return cls
+
+
+_KERNEL = """
+kernel : str or callable, default="gaussian"
+    A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
+    function that draws the features of a kernel of your own. See :class:`riesz.RandomFeatures`
+    for both.
+bandwidth : float, "auto", "median" or "scale", default="auto"
+    Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
+    "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
+    scikit-learn. A given ``gamma`` is ``bandwidth=1 / sqrt(2 * gamma)``. Kernels of histograms
+    and functions have none.
+scaling : {"auto", "none", "standard"}, default="auto"
+    Whether columns are standardised first. "auto" compares both where the bandwidth is "auto"
+    and leaves the columns alone otherwise.
+"""
+
+_SOLVER = """
+solver : {"auto", "block", "stream"}, default="auto"
+    "block" adds blocks of random features until the held-out loss stops falling, "stream" sees
+    every row once. "auto" is "block".
+ridge : float, optional
+    Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss.
+"""
+
+_COURSE = """
+damping : float, optional
+    Damping of each step of the block solver.
+block_size : int, optional
+    Random features per block; by the number of rows unless given.
+max_blocks : int, optional
+    Most blocks; by default as many as make 131,072 features.
+sweeps : int, default=0
+    Sweeps over the blocks after the first.
+early_stopping : bool, default=True
+    Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
+max_time : float, optional
+    Most seconds; the blocks finished by then are the model.
+batch_size : int, default=1024
+    Rows per step of the streaming solver and of :meth:`partial_fit`.
+projection : {"dense", "structured"}, optional
+    How frequencies are drawn; by the number of columns unless given.
+checkpoint : path, optional
+    File from which an interrupted fit is resumed, removed when the fit is complete.
+random_state : int, RandomState or None, default=None
+    Seed; None draws one and keeps it in ``seed_``.
+n_jobs : int, optional
+    Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+verbose : int, default=0
+    1 for a bar on the standard error, 2 for a line per block.
+"""
+
+_FITTED = """
+n_features_in_ : int
+    Columns.
+feature_names_in_ : ndarray of str
+    Names of the columns, where they had names.
+bandwidth_ : float
+    The bandwidth used, in the units of the columns after scaling.
+scaling_ : {"none", "standard"}
+    The scaling used.
+loss_ : str
+    The loss used.
+n_blocks_ : int
+    Blocks of random features.
+history_ : list of dict
+    Loss, held-out loss and held-out error after each block.
+seed_ : int
+    The seed used.
+"""
+
+_ARRAYS = """
+Arrays of 32- or 64-bit floats in C order are read in place: do not write to them meanwhile.
+So are sparse arrays by rows (CSR), which are made dense 1,024 rows at a time; the result is
+that of the dense array, bit by bit.
+Predictions are computed in single precision and returned in the precision of ``X``.
+"""
+
+_PARAGRAPHS = {
+    "kernel": _KERNEL.strip(),
+    "solver": _SOLVER.strip(),
+    "course": _COURSE.strip(),
+    "fitted": _FITTED.strip(),
+    "arrays": _ARRAYS.strip(),
+}
