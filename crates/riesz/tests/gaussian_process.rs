@@ -267,7 +267,8 @@ fn threads_change_nothing() {
     }
 }
 
-/// 4,000 samples: the standard error of a mean is σ/√4,000 = 1.6 % of the deviation, of a covariance about twice that.
+/// Of `count` samples the standard error of a mean is σ/√count (1.6 % of the deviation for 4,000), of a covariance about
+/// √2 times that; 4.5 of them are allowed.
 #[test]
 fn samples_have_the_moments_of_the_posterior() {
     let (x, test) = (rows(0, 100), rows(1, 8));
@@ -279,9 +280,8 @@ fn samples_have_the_moments_of_the_posterior() {
         for (how, noisy) in [Sampling::Joint, Sampling::Functions].into_iter().zip([true, false]) {
             let (mean, mut covariance) = process.joint(at).unwrap();
             (0..8).for_each(|i| covariance[(i, i)] += if noisy { hyper().noise } else { 0.0 });
-            let count = 4_000;
+            let count = if how == Sampling::Joint { 4_000 } else { 1_500 };
             let samples = process.sample(at, count, how, Seed(9), noisy).unwrap();
-            assert_eq!(samples, process.sample(at, count, how, Seed(9), noisy).unwrap());
             let centred = Mat::from_fn(8, count, |i, s| samples[(i, s)] - mean[i]);
             for i in 0..8 {
                 let average = (0..count).map(|s| centred[(i, s)]).sum::<f64>() / count as f64;
@@ -308,6 +308,7 @@ fn a_seed_is_a_function() {
             process.sample(Rows::single(points, COLUMNS).unwrap(), count, how, Seed(4), false).unwrap()
         };
         let all = draw(&test, 3, Sampling::Auto);
+        assert_eq!(all, draw(&test, 3, Sampling::Functions));
         let some = draw(&test[4_000..4_100], 2, Sampling::Functions);
         for s in 0..2 {
             // Products of other shapes round differently.
