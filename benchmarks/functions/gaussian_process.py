@@ -1,16 +1,22 @@
 """Gaussian processes beside their peers on the published splits of the UCI collection.
 
-    python benchmarks/functions/gaussian_process.py --only kin40k --splits 0 1 2
+    python benchmarks/functions/gaussian_process.py --only kin40k --splits 0 1 2 --threads 2
 
 Per data set, split and model one line: root mean square error and mean negative log density of the
 test targets (both for targets of deviation 1), the share of them inside central 95 % intervals, and
-the seconds of fit and prediction. Peers: scikit-learn's exact process on a random part of the rows,
-and inducing points on all rows (Titsias' posterior) with the hyper-parameters learnt there.
+the seconds (of the clock, and of all processors together) of fit and prediction. Peers:
+
+- part: scikit-learn's exact process on a random part of the rows;
+- inducing: inducing points on all rows (Titsias' posterior) with the hyper-parameters learnt there;
+- sgpr, svgp: GPyTorch with 512 inducing points (`gpytorch_peers.py`).
+
+All use as many threads as asked for. A model that fails has a line that says why.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import io
 import json
 import os
@@ -18,9 +24,11 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+import gpytorch_peers
 from data import Array, Split, _open, _standardised
 
 SETS = ("elevators", "pol", "kin40k")
@@ -40,11 +48,11 @@ def split_of(root: Path, name: str, split: int) -> Split:
 Predict = Callable[[Array], tuple[Array, Array]]
 
 
-def riesz(X: Array, y: Array, seed: int) -> Predict:
+def riesz(X: Array, y: Array, seed: int, threads: int | None = None) -> Predict:
     """The default constructor."""
     from riesz import GaussianProcessRegressor
 
-    model = GaussianProcessRegressor(random_state=seed).fit(X, y)
+    model = GaussianProcessRegressor(random_state=seed, n_jobs=threads).fit(X, y)
     return lambda Z: model.predict(Z, return_std=True)
 
 
@@ -90,16 +98,24 @@ def _peer(X: Array, y: Array, seed: int) -> object:
         return GaussianProcessRegressor(kernel).fit(X[rows], y[rows])
 
 
-MODELS = {"riesz": riesz, "part": part_of_the_rows, "inducing": inducing_points}
+MODELS = {
+    "riesz": riesz,
+    "part": part_of_the_rows,
+    "inducing": inducing_points,
+    "sgpr": gpytorch_peers.sgpr,
+    "svgp": gpytorch_peers.svgp,
+}
 
 
-def measure(model: str, data: Split, seed: int) -> dict[str, float]:
+def measure(model: str, data: Split, seed: int, threads: int | None) -> dict[str, Any]:
     """Fit, predict, compare."""
-    start = time.perf_counter()
-    predict = MODELS[model](data.X_train, data.y_train, seed)
-    fitted = time.perf_counter()
+    fit = MODELS[model]
+    more = {"threads": threads} if model == "riesz" else {}
+    start, start_cpu = time.perf_counter(), time.process_time()
+    predict = fit(data.X_train, data.y_train, seed, **more)
+    fitted, fitted_cpu = time.perf_counter(), time.process_time()
     mean, std = predict(data.X_test)
-    done = time.perf_counter()
+    done, done_cpu = time.perf_counter(), time.process_time()
     z = (data.y_test - mean) / std
     return {
         "rmse": float(np.sqrt(np.mean((data.y_test - mean) ** 2))),
@@ -107,7 +123,33 @@ def measure(model: str, data: Split, seed: int) -> dict[str, float]:
         "covered": float(np.mean(np.abs(z) < 1.959964)),
         "fit_s": fitted - start,
         "predict_s": done - fitted,
+        "fit_cpu_s": fitted_cpu - start_cpu,
+        "predict_cpu_s": done_cpu - fitted_cpu,
     }
+
+
+def limit_threads(threads: int | None, models: list[str]) -> None:
+    """As many threads as asked for, in NumPy's and PyTorch's libraries too."""
+    if threads is None:
+        return
+    from threadpoolctl import threadpool_limits
+
+    if {"sgpr", "svgp"} & set(models):
+        import torch
+
+        torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+
+def versions() -> dict[str, str]:
+    """What is compared."""
+    found = {}
+    for name in ("numpy", "scikit-learn", "torch", "gpytorch"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def main() -> None:
@@ -116,25 +158,42 @@ def main() -> None:
     data = os.environ.get("RIESZ_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"
     parser.add_argument("--data", type=Path, default=Path(data), help="folder of the data sets")
     parser.add_argument("--only", nargs="*", default=SETS)
-    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--splits", nargs="*", type=int, default=[0])
+    parser.add_argument("--threads", type=int, help="all cores unless given")
     parser.add_argument("--out", type=Path, help="append the lines as JSON")
     arguments = parser.parse_args()
-    print(f"{'data':<12}{'split':>6} {'model':<10}{'rmse':>8}{'nlpd':>9}{'in 95 %':>9}{'fit s':>8}")
+    limit_threads(arguments.threads, arguments.models)
+    print(
+        f"{'data':<12}{'split':>6} {'model':<10}{'rmse':>8}{'nlpd':>9}{'in 95 %':>9}"
+        f"{'fit s':>8}{'cpu s':>8}{'predict':>8}"
+    )
     for name in arguments.only:
         for split in arguments.splits:
             data = split_of(arguments.data, name, split)
             for model in arguments.models:
-                found = measure(model, data, split)
-                print(
-                    f"{name:<12}{split:>6} {model:<10}{found['rmse']:>8.4f}{found['nlpd']:>9.4f}"
-                    f"{found['covered']:>9.3f}{found['fit_s']:>8.1f}",
-                    flush=True,
-                )
+                line = {"data": name, "split": split, "model": model, "threads": arguments.threads}
+                line |= attempt(model, name, data, split, arguments.threads)
                 if arguments.out:
-                    line = json.dumps({"data": name, "split": split, "model": model, **found})
                     with arguments.out.open("a") as file:
-                        file.write(line + "\n")
+                        file.write(json.dumps(line | {"versions": versions()}) + "\n")
+
+
+def attempt(model: str, name: str, data: Split, split: int, threads: int | None) -> dict[str, Any]:
+    """Measure and print; what fails is a result too."""
+    try:
+        found = measure(model, data, split, threads)
+    except Exception as error:  # any peer, any reason
+        failure = f"{type(error).__name__}: {error}"
+        print(f"{name:<12}{split:>6} {model:<10} failed: {failure}", flush=True)
+        return {"failed": failure}
+    print(
+        f"{name:<12}{split:>6} {model:<10}{found['rmse']:>8.4f}{found['nlpd']:>9.4f}"
+        f"{found['covered']:>9.3f}{found['fit_s']:>8.1f}{found['fit_cpu_s']:>8.1f}"
+        f"{found['predict_s']:>8.1f}",
+        flush=True,
+    )
+    return found
 
 
 if __name__ == "__main__":

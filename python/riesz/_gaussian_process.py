@@ -33,7 +33,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         Variance of the noise; learnt unless given.
     length_scales : float or array-like of shape (d,), optional
         How far the function reaches along each column, in its units; learnt unless given.
-    learning_rows : int, default=2000
+    learning_rows : int, default=4000
         Rows, drawn at random, on which the marginal likelihood is maximised.
     approximation : {"auto", "exact", "inducing"}, default="auto"
         "exact" factorises the kernel matrix of all rows; "inducing" takes inducing points for what
@@ -45,8 +45,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of the choice of rows; None draws one and keeps it in ``seed_``.
     n_jobs : int, optional
-        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given. Their number may change the
-        last digits of learnt hyper-parameters, and of a posterior on more than 2,048 rows.
+        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given; their number changes nothing.
 
     Attributes
     ----------
@@ -96,7 +95,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         signal: float | None = None,
         noise: float | None = None,
         length_scales: float | ArrayLike | None = None,
-        learning_rows: int = 2000,
+        learning_rows: int = 4000,
         approximation: str = "auto",
         inducing: int = 1024,
         neighbours: int = 32,
@@ -200,6 +199,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = 0,
         *,
         latent: bool = False,
+        method: str = "auto",
     ) -> NDArray[np.float64]:
         """Draw from the posterior at all rows together.
 
@@ -212,7 +212,12 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         random_state : int, RandomState or None, default=0
             Seed.
         latent : bool, default=False
-            Whether to draw functions rather than new targets.
+            Whether to draw values of the function rather than new targets.
+        method : {"auto", "joint", "functions"}, default="auto"
+            "joint" draws from the normal distribution at the rows, exactly, in time ``n**3``;
+            "functions" draws functions of the posterior (Matheron's rule on random features) in
+            time proportional to ``n``, with exact means and covariances, and the same functions
+            for the same seed whatever the rows. "auto" is "joint" up to 2,048 rows.
 
         Returns
         -------
@@ -220,7 +225,12 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         """
         X = self._rows(X)
         return self._process.sample(
-            X, n_samples, seed_of(random_state), noisy=not latent, n_jobs=self.n_jobs
+            X,
+            n_samples,
+            seed_of(random_state),
+            method=method,
+            noisy=not latent,
+            n_jobs=self.n_jobs,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

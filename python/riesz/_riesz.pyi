@@ -141,6 +141,7 @@ class Process:
         count: int,
         seed: int,
         *,
+        method: str,
         noisy: bool,
         n_jobs: int | None = None,
     ) -> NDArray[np.float64]: ...

@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::driver::quietly;
-use riesz::functions::GaussianProcess;
+use riesz::functions::{GaussianProcess, Sampling};
 use riesz::model::Container;
 use riesz::random::Seed;
 use serde_json::Value;
@@ -90,18 +90,21 @@ impl Process {
     }
 
     /// Samples of the function, or of noisy values, one column each.
-    #[pyo3(signature = (x, count, seed, *, noisy, n_jobs=None))]
+    #[pyo3(signature = (x, count, seed, *, method, noisy, n_jobs=None))]
+    #[allow(clippy::too_many_arguments)]
     fn sample<'py>(
         &self,
         py: Python<'py>,
         x: Table<'_>,
         count: usize,
         seed: u64,
+        method: &str,
         noisy: bool,
         n_jobs: Option<isize>,
     ) -> PyResult<Array2<'py>> {
         let rows = x.rows()?;
-        let samples = detached(py, n_jobs, || self.0.sample(rows, count, Seed(seed), noisy))?;
+        let how: Sampling = method.parse().map_err(to_py)?;
+        let samples = detached(py, n_jobs, || self.0.sample(rows, count, how, Seed(seed), noisy))?;
         let values = (0..rows.len() * count).map(|i| samples[(i / count, i % count)]).collect();
         matrix(py, values, rows.len())
     }

@@ -7,7 +7,7 @@ use riesz::data::Rows;
 use riesz::driver::quietly;
 use riesz::functions::{
     ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions, Hyperparameters,
-    PosteriorOperatorConfig,
+    PosteriorOperatorConfig, Sampling,
 };
 use riesz::kernel::{FeatureForm, FeatureMap, KernelSpec, Scaling};
 use riesz::model::Container;
@@ -214,7 +214,7 @@ fn hyperparameters_are_found() {
     let x: Vec<f32> = rows(0, n).chunks(2).flat_map(|p| [p[0], p[1], (p[0] * 977.0).sin()]).collect();
     let truth: Vec<f32> = x.chunks(3).flat_map(|p| [p[0], p[1]]).collect();
     let prior = fit(&settled(Approximation::Exact), &[90.0, 90.0], &[0.0]);
-    let y = prior.sample(Rows::single(&truth, 2).unwrap(), 1, Seed(4), true).unwrap();
+    let y = prior.sample(Rows::single(&truth, 2).unwrap(), 1, Sampling::Joint, Seed(4), true).unwrap();
     let options = GaussianProcessOptions::new(Seed(1));
     let process = quietly(|control| {
         GaussianProcess::fit(&options, Rows::single(&x, 3).unwrap(), y.col_as_slice(0), control)
@@ -240,29 +240,81 @@ fn hyperparameters_are_found() {
     assert!(process.log_marginal_likelihood() > truth.log_marginal_likelihood() - 0.1);
 }
 
-/// 4,000 samples: the standard error of a mean is σ/√4,000 = 1.6 % of the deviation, of a covariance about twice that.
+/// Not a bit of what is learnt, predicted or drawn depends on the number of threads.
+#[test]
+fn threads_change_nothing() {
+    let (x, test) = (rows(0, 700), rows(1, 150));
+    let y = targets(&x, 0);
+    let at = Rows::single(&test, COLUMNS).unwrap();
+    for approximation in [Approximation::Exact, Approximation::Inducing] {
+        let options = GaussianProcessOptions {
+            approximation,
+            learning_rows: 450,
+            inducing: 200,
+            ..GaussianProcessOptions::new(Seed(2))
+        };
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let process = fit(&options, &x, &y);
+                let samples = [Sampling::Joint, Sampling::Functions]
+                    .map(|how| process.sample(at, 3, how, Seed(1), true).unwrap());
+                (process.hyperparameters().clone(), process.marginals(at).unwrap(), samples)
+            })
+        };
+        let one = on(1);
+        assert!(on(2) == one && on(3) == one, "{approximation:?}");
+    }
+}
+
+/// Of `count` samples the standard error of a mean is σ/√count (1.6 % of the deviation for 4,000), of a covariance about
+/// √2 times that; 4.5 of them are allowed.
 #[test]
 fn samples_have_the_moments_of_the_posterior() {
     let (x, test) = (rows(0, 100), rows(1, 8));
     let at = Rows::single(&test, COLUMNS).unwrap();
-    for approximation in [Approximation::Exact, Approximation::Inducing] {
-        let process = fit(&settled(approximation), &x, &targets(&x, 0));
-        let (mean, mut covariance) = process.joint(at).unwrap();
-        (0..8).for_each(|i| covariance[(i, i)] += hyper().noise);
-        let count = 4_000;
-        let samples = process.sample(at, count, Seed(9), true).unwrap();
-        assert_eq!(samples, process.sample(at, count, Seed(9), true).unwrap());
-        let centred = Mat::from_fn(8, count, |i, s| samples[(i, s)] - mean[i]);
-        for i in 0..8 {
-            let average = (0..count).map(|s| centred[(i, s)]).sum::<f64>() / count as f64;
-            assert!(average.abs() < 4.5 * (covariance[(i, i)] / count as f64).sqrt(), "{i}: {average}");
-            for j in 0..8 {
-                let found = (0..count).map(|s| centred[(i, s)] * centred[(j, s)]).sum::<f64>() / count as f64;
-                let spread = covariance[(i, i)] * covariance[(j, j)] + covariance[(i, j)].powi(2);
-                let error = (found - covariance[(i, j)]).abs();
-                assert!(error < 4.5 * (spread / count as f64).sqrt(), "({i}, {j}): {error}");
+    // With few inducing points and neighbours all terms of the approximation count.
+    let few = GaussianProcessOptions { inducing: 12, neighbours: 6, ..settled(Approximation::Inducing) };
+    for options in [settled(Approximation::Exact), settled(Approximation::Inducing), few] {
+        let process = fit(&options, &x, &targets(&x, 0));
+        for (how, noisy) in [Sampling::Joint, Sampling::Functions].into_iter().zip([true, false]) {
+            let (mean, mut covariance) = process.joint(at).unwrap();
+            (0..8).for_each(|i| covariance[(i, i)] += if noisy { hyper().noise } else { 0.0 });
+            let count = if how == Sampling::Joint { 4_000 } else { 1_500 };
+            let samples = process.sample(at, count, how, Seed(9), noisy).unwrap();
+            let centred = Mat::from_fn(8, count, |i, s| samples[(i, s)] - mean[i]);
+            for i in 0..8 {
+                let average = (0..count).map(|s| centred[(i, s)]).sum::<f64>() / count as f64;
+                assert!(average.abs() < 4.5 * (covariance[(i, i)] / count as f64).sqrt(), "{i}: {average}");
+                for j in 0..8 {
+                    let found =
+                        (0..count).map(|s| centred[(i, s)] * centred[(j, s)]).sum::<f64>() / count as f64;
+                    let spread = covariance[(i, i)] * covariance[(j, j)] + covariance[(i, j)].powi(2);
+                    let error = (found - covariance[(i, j)]).abs();
+                    assert!(error < 4.5 * (spread / count as f64).sqrt(), "{how:?} ({i}, {j}): {error}");
+                }
             }
         }
+    }
+}
+
+/// A sample is a function: its values do not depend on where else it is asked for, nor on how many others are drawn.
+#[test]
+fn a_seed_is_a_function() {
+    let (x, test) = (rows(0, 300), rows(1, 2_500));
+    for approximation in [Approximation::Exact, Approximation::Inducing] {
+        let process = fit(&settled(approximation), &x, &targets(&x, 0));
+        let draw = |points: &[f32], count: usize, how: Sampling| {
+            process.sample(Rows::single(points, COLUMNS).unwrap(), count, how, Seed(4), false).unwrap()
+        };
+        let all = draw(&test, 3, Sampling::Auto);
+        assert_eq!(all, draw(&test, 3, Sampling::Functions));
+        let some = draw(&test[4_000..4_100], 2, Sampling::Functions);
+        for s in 0..2 {
+            // Products of other shapes round differently.
+            assert_close(some.col_as_slice(s), &all.col_as_slice(s)[2_000..2_050], 1e-10);
+        }
+        assert!((0..50).any(|i| (all[(i, 0)] - all[(i, 1)]).abs() > 0.05));
     }
 }
 

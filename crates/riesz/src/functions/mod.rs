@@ -16,7 +16,7 @@ mod training;
 pub use calibration::Calibration;
 pub use gaussian_process::{
     log_marginal_likelihood, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
-    Hyperparameters, PosteriorOperator, PosteriorOperatorConfig,
+    Hyperparameters, PosteriorOperator, PosteriorOperatorConfig, Sampling,
 };
 pub use machine::{HistoryEntry, KernelMachine, Summary};
 pub use novelty::{NoveltyDetector, NoveltyOptions};

@@ -9,14 +9,49 @@ const MEMORY: usize = 8;
 const LONGEST: f64 = 1.0;
 /// Share of the promised increase that makes a step acceptable (Armijo).
 const SHARE: f64 = 1e-4;
+/// Steps whose gain decides whether there are more: a single one may be unlucky.
+const PATIENCE: usize = 4;
 /// Most halvings of a step.
 const HALVINGS: usize = 12;
 
-/// Where an ascent ended.
+/// A step and the fall of the gradient along it.
+type Pair = (Vec<f64>, Vec<f64>);
+
+/// Where an ascent ended, and what it knows of the curvature there.
 #[derive(Clone, Debug)]
 pub(super) struct Summit {
     pub(super) at: Vec<f64>,
     pub(super) value: f64,
+    pairs: Vec<Pair>,
+}
+
+impl Summit {
+    /// Where the next ascent begins, and how curved its function is there relative to this one.
+    pub(super) fn start(self, curvature: f64) -> Start {
+        let scaled = |(step, change): Pair| (step, change.iter().map(|c| curvature * c).collect());
+        Start { at: self.at, pairs: self.pairs.into_iter().map(scaled).collect() }
+    }
+}
+
+/// Where an ascent begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    at: Vec<f64>,
+    pairs: Vec<Pair>,
+}
+
+impl From<Vec<f64>> for Start {
+    fn from(at: Vec<f64>) -> Self {
+        Self { at, pairs: Vec::new() }
+    }
+}
+
+/// A function at a point: its value is needed at every point tried, its gradient at those taken.
+pub(super) trait Height {
+    /// The value, finite.
+    fn value(&self) -> f64;
+    /// The gradient; `None` where it is not finite.
+    fn gradient(&self) -> Option<Vec<f64>>;
 }
 
 /// The box and when to stop.
@@ -25,23 +60,24 @@ pub(super) struct Ascent {
     pub(super) upper: Vec<f64>,
     /// Most steps.
     pub(super) steps: usize,
-    /// A step that gains less than this is the last.
+    /// A few steps that together gain less than this are the last ones.
     pub(super) tolerance: f64,
 }
 
 impl Ascent {
-    /// Climbs from `start`. `objective` returns value and gradient, `None` outside its domain; a start outside it is
-    /// returned as it is with value −∞, so that the caller can compare starts.
-    pub(super) fn climb(
+    /// Climbs from `start`. `objective` returns `None` outside its domain; a start outside it is returned as it is
+    /// with value −∞, so that the caller can compare starts.
+    pub(super) fn climb<H: Height>(
         &self,
-        start: &[f64],
-        mut objective: impl FnMut(&[f64]) -> Result<Option<(f64, Vec<f64>)>>,
+        start: Start,
+        mut objective: impl FnMut(&[f64]) -> Result<Option<H>>,
     ) -> Result<Summit> {
-        let mut at = self.clip(start);
-        let Some((mut value, mut gradient)) = objective(&at)? else {
-            return Ok(Summit { at, value: f64::NEG_INFINITY });
+        let (mut at, mut pairs) = (self.clip(&start.at), start.pairs);
+        let height = objective(&at)?;
+        let Some((mut value, mut gradient)) = height.and_then(|h| Some((h.value(), h.gradient()?))) else {
+            return Ok(Summit { at, value: f64::NEG_INFINITY, pairs });
         };
-        let mut pairs: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
+        let mut heights = vec![value];
         for _ in 0..self.steps {
             let free = self.free(&at, &gradient);
             let Some(direction) = direction(&free, &pairs) else { break };
@@ -60,13 +96,13 @@ impl Ascent {
                 pairs.push((step, change));
                 pairs.drain(..pairs.len().saturating_sub(MEMORY));
             }
-            let gain = higher - value;
             (at, value, gradient) = (next, higher, new);
-            if gain < self.tolerance {
+            heights.push(value);
+            if heights.len() > PATIENCE && value - heights[heights.len() - 1 - PATIENCE] < self.tolerance {
                 break;
             }
         }
-        Ok(Summit { at, value })
+        Ok(Summit { at, value, pairs })
     }
 
     fn clip(&self, at: &[f64]) -> Vec<f64> {
@@ -82,22 +118,25 @@ impl Ascent {
 
     /// The first of the points at + direction, at + ½ direction, … that is high enough.
     #[allow(clippy::type_complexity)]
-    fn search(
+    fn search<H: Height>(
         &self,
         at: &[f64],
         value: f64,
         gradient: &[f64],
         direction: &[f64],
-        objective: &mut impl FnMut(&[f64]) -> Result<Option<(f64, Vec<f64>)>>,
+        objective: &mut impl FnMut(&[f64]) -> Result<Option<H>>,
     ) -> Result<Option<(Vec<f64>, f64, Vec<f64>)>> {
         let mut length = 1.0;
         for _ in 0..HALVINGS {
             let moved: Vec<f64> = at.iter().zip(direction).map(|(a, d)| a + length * d).collect();
             let next = self.clip(&moved);
             let promised: f64 = (0..at.len()).map(|i| gradient[i] * (next[i] - at[i])).sum();
-            if let Some((higher, new)) = objective(&next)? {
+            if let Some(height) = objective(&next)? {
+                let higher = height.value();
                 if higher >= value + SHARE * promised && higher > value {
-                    return Ok(Some((next, higher, new)));
+                    if let Some(new) = height.gradient() {
+                        return Ok(Some((next, higher, new)));
+                    }
                 }
             }
             length *= 0.5;
@@ -107,7 +146,7 @@ impl Ascent {
 }
 
 /// The quasi-Newton direction of ascent by the two-loop recursion, at most [`LONGEST`] in any coordinate.
-fn direction(gradient: &[f64], pairs: &[(Vec<f64>, Vec<f64>)]) -> Option<Vec<f64>> {
+fn direction(gradient: &[f64], pairs: &[Pair]) -> Option<Vec<f64>> {
     let mut q = gradient.to_vec();
     let mut weights = Vec::with_capacity(pairs.len());
     for (step, change) in pairs.iter().rev() {
@@ -142,13 +181,23 @@ mod tests {
     use super::*;
 
     /// −(100(y − x²)² + (1 − x)²), highest at (1, 1).
-    fn valley(p: &[f64]) -> Result<Option<(f64, Vec<f64>)>> {
-        let (x, y) = (p[0], p[1]);
-        let bend = y - x * x;
-        Ok(Some((
-            -(100.0 * bend * bend + (1.0 - x).powi(2)),
-            vec![400.0 * bend * x + 2.0 * (1.0 - x), -200.0 * bend],
-        )))
+    struct Valley([f64; 2]);
+
+    impl Height for Valley {
+        fn value(&self) -> f64 {
+            let [x, y] = self.0;
+            -(100.0 * (y - x * x).powi(2) + (1.0 - x).powi(2))
+        }
+
+        fn gradient(&self) -> Option<Vec<f64>> {
+            let [x, y] = self.0;
+            let bend = y - x * x;
+            Some(vec![400.0 * bend * x + 2.0 * (1.0 - x), -200.0 * bend])
+        }
+    }
+
+    fn valley(p: &[f64]) -> Result<Option<Valley>> {
+        Ok(Some(Valley([p[0], p[1]])))
     }
 
     fn ascent(upper: f64) -> Ascent {
@@ -157,20 +206,39 @@ mod tests {
 
     #[test]
     fn climbs_a_curved_valley() {
-        let summit = ascent(3.0).climb(&[-1.2, 1.0], valley).unwrap();
+        let summit = ascent(3.0).climb(vec![-1.2, 1.0].into(), valley).unwrap();
         assert!((summit.at[0] - 1.0).abs() < 1e-4 && (summit.at[1] - 1.0).abs() < 1e-4, "{summit:?}");
     }
 
     /// On the box x, y ≤ ½ the best point is x = ½, y = ¼.
     #[test]
     fn stays_in_its_box() {
-        let summit = ascent(0.5).climb(&[-1.2, 1.0], valley).unwrap();
+        let summit = ascent(0.5).climb(vec![-1.2, 1.0].into(), valley).unwrap();
         assert!((summit.at[0] - 0.5).abs() < 1e-3 && (summit.at[1] - 0.25).abs() < 1e-3, "{summit:?}");
+    }
+
+    /// With the curvature of the first ascent the second needs fewer steps than from scratch.
+    #[test]
+    fn curvature_is_carried_over() {
+        let first = ascent(3.0).climb(vec![-1.2, 1.0].into(), valley).unwrap();
+        let from = vec![0.9, 0.82];
+        let tries = |start: Start| {
+            let mut count = 0;
+            let objective = |p: &[f64]| {
+                count += 1;
+                valley(p)
+            };
+            assert!(ascent(3.0).climb(start, objective).unwrap().value > -1e-8);
+            count
+        };
+        let warm = Start { at: from.clone(), ..first.start(1.0) };
+        let (warm, cold) = (tries(warm), tries(from.into()));
+        assert!(warm < cold, "{warm} and {cold}");
     }
 
     #[test]
     fn a_start_outside_the_domain_is_worth_nothing() {
-        let summit = ascent(1.0).climb(&[0.0, 0.0], |_| Ok(None)).unwrap();
+        let summit = ascent(1.0).climb(vec![0.0, 0.0].into(), |_| Ok(None::<Valley>)).unwrap();
         assert_eq!(summit.value, f64::NEG_INFINITY);
     }
 }

@@ -1,8 +1,10 @@
 //! The Gaussian kernel with one length scale per column.
 
-use super::factor::add_product;
+use super::factor::{add_product, COLUMNS};
+use crate::compute::{gaussian_values, Path};
 use crate::error::{positive, Error, Result};
-use faer::{Mat, MatRef};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 
 /// s², σ² and ℓ of
@@ -102,11 +104,30 @@ impl Points {
 
 /// K_ij = s² exp(−½‖a_i − b_j‖²), |a|×|b|, with the distances from one product: ‖a‖² + ‖b‖² − 2aᵀb.
 pub(super) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
-    let mut k = Mat::zeros(a.len(), b.len());
+    let (path, mut k) = (Path::detect(), Mat::zeros(a.len(), b.len()));
     add_product(&mut k, 1.0, a.matrix().transpose(), b.matrix());
     k.par_col_iter_mut().zip(&b.squares).for_each(|(column, b)| {
-        for (k, a) in column.iter_mut().zip(&a.squares) {
-            *k = signal * (*k - 0.5 * (a + b)).min(0.0).exp();
+        if let Some(column) = column.try_as_col_major_mut() {
+            gaussian_values(path, column.as_slice_mut(), &a.squares, *b, signal);
+        }
+    });
+    k
+}
+
+/// The lower triangle of K = k(a, a); above it there are only some of its entries.
+pub(super) fn symmetric_kernel_matrix(signal: f64, a: &Points) -> Mat<f64> {
+    let n = a.len();
+    let (path, mut k) = (Path::detect(), Mat::zeros(n, n));
+    k.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(i, k)| {
+        let (from, width) = (i * COLUMNS, k.ncols());
+        let mut k = k.subrows_mut(from, n - from);
+        let points = a.matrix().subcols(from, n - from);
+        matmul(k.as_mut(), Accum::Replace, points.transpose(), points.subcols(0, width), 1.0, Par::Seq);
+        let squares = &a.squares[from..];
+        for (j, column) in k.col_iter_mut().enumerate() {
+            if let Some(column) = column.try_as_col_major_mut() {
+                gaussian_values(path, &mut column.as_slice_mut()[j..], &squares[j..], squares[j], signal);
+            }
         }
     });
     k

@@ -1,8 +1,9 @@
 //! The posterior itself.
 
-use super::covariance::{add_noise, kernel_matrix, Hyperparameters, Points};
+use super::covariance::{add_noise, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points};
 use super::factor::{add_product, dot, Factor};
 use super::likelihood::gaussian_log_density;
+use super::pathwise::{Draw, PriorSamples};
 use crate::error::Result;
 use faer::Mat;
 
@@ -20,7 +21,7 @@ pub(super) struct Exact {
 impl Exact {
     /// Conditions on `targets` (less their mean) at `points`.
     pub(super) fn new(h: &Hyperparameters, points: Points, targets: Vec<f64>) -> Result<Self> {
-        let mut k = kernel_matrix(h.signal, &points, &points);
+        let mut k = symmetric_kernel_matrix(h.signal, &points);
         add_noise(&mut k, h.noise);
         let factor = Factor::of_covariance(k)?;
         let weights = factor.solve(&targets);
@@ -36,7 +37,7 @@ impl Exact {
         let (old, new) = (self.points.len(), points.len());
         let mut border = kernel_matrix(h.signal, &self.points, points);
         self.factor.forward(border.as_mut());
-        let mut corner = kernel_matrix(h.signal, points, points);
+        let mut corner = symmetric_kernel_matrix(h.signal, points);
         add_noise(&mut corner, h.noise);
         add_product(&mut corner, -1.0, border.transpose(), border.as_ref());
         let corner = Factor::of_covariance(corner)?;
@@ -79,6 +80,30 @@ impl Exact {
         let mut covariance = kernel_matrix(h.signal, test, test);
         add_product(&mut covariance, -1.0, k.transpose(), k.as_ref());
         (mean, covariance)
+    }
+
+    /// What turns functions f of the prior into functions of the posterior: C⁻¹(f(X) + ε), C = K + σ²I.
+    pub(super) fn correction(&self, h: &Hyperparameters, prior: &PriorSamples) -> Result<Mat<f64>> {
+        let mut out = prior.at(h, &self.points)?;
+        prior.add_noise(&mut out, Draw::Noise, 0, |_| h.noise.sqrt());
+        self.factor.forward(out.as_mut());
+        self.factor.backward(out.as_mut());
+        Ok(out)
+    }
+
+    /// f(x*) + k*ᵀC⁻¹(y − f(X) − ε) for the functions f of the prior whose values at `test` are `values`.
+    pub(super) fn correct(
+        &self,
+        h: &Hyperparameters,
+        correction: &Mat<f64>,
+        test: &Points,
+        mut values: Mat<f64>,
+    ) -> Mat<f64> {
+        let k = kernel_matrix(h.signal, &self.points, test);
+        let mean: Vec<f64> = (0..test.len()).map(|j| dot(k.col_as_slice(j), &self.weights)).collect();
+        values.col_iter_mut().for_each(|v| v.iter_mut().zip(&mean).for_each(|(v, m)| *v += m));
+        add_product(&mut values, -1.0, k.transpose(), correction.as_ref());
+        values
     }
 
     /// log N(y; 0, K + σ²I).

@@ -1,9 +1,12 @@
 //! The posterior of many rows: inducing points for what is smooth, neighbours for what is left.
 
-use super::covariance::{add_noise, correlation, kernel_matrix, Hyperparameters, Points};
+use super::covariance::{
+    add_noise, correlation, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points,
+};
 use super::factor::{add_product, add_square, dot, Factor};
 use super::likelihood::gaussian_log_density;
 use super::neighbours::Neighbourhood;
+use super::pathwise::{Draw, PriorSamples};
 use crate::data::{tiles, TILE};
 use crate::error::Result;
 use faer::linalg::matmul::matmul;
@@ -86,7 +89,7 @@ impl Inducing {
     ) -> Result<Self> {
         let m = sizes.inducing.min(points.len());
         let inducing = points.select(0..m);
-        let mut k = kernel_matrix(h.signal, &inducing, &inducing);
+        let mut k = symmetric_kernel_matrix(h.signal, &inducing);
         add_noise(&mut k, JITTER * h.signal);
         let prior = Factor::of_covariance(k)?;
         let empty = Factor::from_lower(Mat::zeros(0, 0));
@@ -280,6 +283,44 @@ impl Inducing {
         let shared =
             |(&j, a): (&u32, &f64)| others.binary_search(&j).map_or(0.0, |at| a * away.coefficients[at]);
         h.signal * sum + h.noise * rows.iter().zip(&local.coefficients).map(shared).sum::<f64>()
+    }
+
+    /// What turns functions f of the prior into functions of the posterior: R⁻ᵀξ − L⁻¹f(u) with B = R Rᵀ and
+    /// ξ ~ N(0, I), and f(X) + ε.
+    pub(super) fn correction(&self, h: &Hyperparameters, prior: &PriorSamples) -> Result<[Mat<f64>; 2]> {
+        let mut values = prior.at(h, &self.points)?;
+        let (m, samples) = (self.inducing.len(), values.ncols());
+        let mut known = values.get(..m, ..).to_owned();
+        self.prior.forward(known.as_mut());
+        let mut smooth = Mat::zeros(m, samples);
+        prior.add_noise(&mut smooth, Draw::Smooth, 0, |_| 1.0);
+        self.system.backward(smooth.as_mut());
+        prior.add_noise(&mut values, Draw::Noise, 0, |_| h.noise.sqrt());
+        Ok([smooth - known, values])
+    }
+
+    /// E f(x*) + ψ̃*ᵀ(R⁻ᵀξ − L⁻¹f(u)) + f(x*) − a*ᵀ(f(X) + ε)_N for the functions f of the prior whose values at `test`
+    /// are `values`. The second term is what is not known of w, the others the error h* − a*ᵀz_N with a residual
+    /// h = f − ψᵀL⁻¹f(u) of the prior: together they have the covariance of [`Inducing::joint`].
+    pub(super) fn correct(
+        &self,
+        h: &Hyperparameters,
+        [smooth, noisy]: &[Mat<f64>; 2],
+        test: &Points,
+        mut values: Mat<f64>,
+    ) -> Mat<f64> {
+        let reduced = self.reduce_test(h, test);
+        let mean = self.mean_of(&reduced);
+        values.par_col_iter_mut().enumerate().for_each(|(sample, column)| {
+            let noisy = noisy.col_as_slice(sample);
+            for ((out, mean), (rows, local)) in column.iter_mut().zip(&mean).zip(&reduced.local) {
+                let known: f64 =
+                    rows.iter().zip(&local.coefficients).map(|(&j, a)| a * noisy[j as usize]).sum();
+                *out += mean - known;
+            }
+        });
+        add_product(&mut values, 1.0, reduced.psi.transpose(), smooth.as_ref());
+        values
     }
 
     /// The log density of the targets under the approximation.

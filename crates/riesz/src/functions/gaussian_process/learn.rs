@@ -1,9 +1,9 @@
 //! Hyper-parameters by maximum marginal likelihood on a random part of the rows.
 
-use super::ascent::{Ascent, Summit};
+use super::ascent::{Ascent, Start, Summit};
 use super::covariance::{Hyperparameters, Points};
 use super::exact::Exact;
-use super::likelihood::{gaussian_log_density, log_marginal_likelihood};
+use super::likelihood::{gaussian_log_density, Evidence};
 use crate::driver::Control;
 use crate::error::{Error, Result};
 
@@ -15,11 +15,14 @@ const LENGTH: [f64; 2] = [1e-2, 1e3];
 const STARTS: [(f64, f64); 3] = [(1.0, 0.1), (0.4, 0.01), (2.5, 0.3)];
 /// Rows and steps of the starts, then of the stages after: most steps are cheap ones.
 const TRIAL: (usize, usize) = (400, 12);
-const STAGES: [(usize, usize); 2] = [(1_000, 60), (usize::MAX, 20)];
-/// Noise tried on other rows, relative to what was learnt.
-const NOISE_FACTORS: [f64; 8] = [1.0, 0.5, 0.7, 1.4, 2.0, 4.0, 16.0, 64.0];
-/// A step that gains less than this many nats is the last.
-const TOLERANCE: f64 = 0.01;
+const STAGES: [(usize, usize); 3] = [(1_000, 60), (2_000, 20), (usize::MAX, 8)];
+/// Noise tried on other rows, relative to what was learnt, for as long as it is better.
+const MORE_NOISE: [f64; 5] = [1.4, 2.0, 4.0, 16.0, 64.0];
+const LESS_NOISE: [f64; 2] = [0.7, 0.5];
+/// A few steps that together gain fewer nats than this are the last: where the rows are all there are, and a row where
+/// they are a part, whose evidence is that of the whole only up to a few nats.
+const TOLERANCE: f64 = 0.02;
+const TOLERANCE_OF_A_PART: f64 = 2e-4;
 
 /// What the user has settled, in units of the standardised data.
 #[derive(Clone, Debug, Default)]
@@ -45,53 +48,63 @@ impl Block<'_> {
     }
 }
 
-/// The hyper-parameters of rows in random order.
+/// The hyper-parameters of rows in random order; `whole` where there are no others.
+///
+/// The curvature of the log evidence grows like the number of rows: what a stage learns of it serves the next one.
 pub(super) fn learn(
     block: Block<'_>,
+    whole: bool,
     settled: &Settled,
     control: &mut Control<'_>,
 ) -> Result<Hyperparameters> {
-    let d = block.rows.len() / block.targets.len();
-    let mut best = Summit { at: Vec::new(), value: f64::NEG_INFINITY };
+    let (n, d) = (block.targets.len(), block.rows.len() / block.targets.len());
+    let mut best: Option<Summit> = None;
     for (length, noise) in STARTS {
         let mut start = vec![0.0, noise.ln()];
         start.resize(2 + d, (length * (d as f64).sqrt()).ln());
-        let summit = climb(&start, block.first(TRIAL.0), TRIAL.1, settled, control)?;
-        if summit.value > best.value {
-            best = summit;
+        let search = Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, settled };
+        let summit = search.climb(start.into(), control)?;
+        if summit.value > best.as_ref().map_or(f64::NEG_INFINITY, |best| best.value) {
+            best = Some(summit);
         }
     }
-    if best.at.is_empty() {
-        let size = block.targets.len().min(TRIAL.0);
-        return Err(Error::NotPositiveDefinite { block: 0, size, raise: "noise" });
-    }
-    for (rows, steps) in STAGES {
-        if rows == usize::MAX && block.targets.len() <= STAGES[0].0 {
+    let mut rows_before = n.min(TRIAL.0);
+    let singular = Error::NotPositiveDefinite { block: 0, size: rows_before, raise: "noise" };
+    let mut best = best.ok_or(singular)?;
+    for (most, steps) in STAGES {
+        let rows = n.min(most);
+        if rows == rows_before && most > STAGES[0].0 {
             break;
         }
+        let tolerance = if whole && rows == n { TOLERANCE } else { TOLERANCE_OF_A_PART * rows as f64 };
+        let search = Search { block: block.first(rows), steps, tolerance, settled };
         // A part's hyper-parameters may be outside the domain of the whole: then they are the best there is.
-        let summit = climb(&best.at, block.first(rows), steps, settled, control)?;
+        let summit = search.climb(best.clone().start(rows as f64 / rows_before as f64), control)?;
         if summit.value > f64::NEG_INFINITY {
             best = summit;
         }
+        rows_before = rows;
     }
     Ok(unpack(&best.at))
 }
 
-/// Climbs the log marginal likelihood.
-fn climb(
-    start: &[f64],
-    block: Block<'_>,
+/// An ascent of the log marginal likelihood of some rows.
+struct Search<'a> {
+    block: Block<'a>,
     steps: usize,
-    settled: &Settled,
-    control: &mut Control<'_>,
-) -> Result<Summit> {
-    let d = start.len() - 2;
-    let (lower, upper) = (bounds(settled, d, 0), bounds(settled, d, 1));
-    Ascent { lower, upper, steps, tolerance: TOLERANCE }.climb(start, |p| {
-        control.check(0)?;
-        Ok(log_marginal_likelihood(&unpack(p), block.rows, block.targets))
-    })
+    tolerance: f64,
+    settled: &'a Settled,
+}
+
+impl Search<'_> {
+    fn climb(&self, start: Start, control: &mut Control<'_>) -> Result<Summit> {
+        let d = self.block.rows.len() / self.block.targets.len();
+        let (lower, upper) = (bounds(self.settled, d, 0), bounds(self.settled, d, 1));
+        Ascent { lower, upper, steps: self.steps, tolerance: self.tolerance }.climb(start, |p| {
+            control.check(0)?;
+            Ok(Evidence::new(unpack(p), self.block.rows, self.block.targets))
+        })
+    }
 }
 
 /// The noise, of some around that of `h`, under which other rows are most likely given those of `block`.
@@ -111,9 +124,20 @@ pub(super) fn calibrate_noise(h: &Hyperparameters, block: Block<'_>, other: Bloc
         };
         Some((0..mean.len()).map(each).sum::<f64>())
     };
-    let candidates = NOISE_FACTORS.iter().map(|factor| factor * h.noise);
-    let scored = candidates.filter_map(|noise| Some((noise, density(noise)?)));
-    scored.fold((h.noise, f64::NEG_INFINITY), |best, next| if next.1 > best.1 { next } else { best }).0
+    let Some(learnt) = density(h.noise) else { return h.noise };
+    for ladder in [&MORE_NOISE[..], &LESS_NOISE] {
+        let mut best = (h.noise, learnt);
+        for noise in ladder.iter().map(|factor| factor * h.noise) {
+            match density(noise) {
+                Some(next) if next > best.1 => best = (noise, next),
+                _ => break,
+            }
+        }
+        if best.0 != h.noise {
+            return best.0;
+        }
+    }
+    h.noise
 }
 
 /// Lower (0) or upper (1) bounds of the logarithms; the two are equal for what is settled.

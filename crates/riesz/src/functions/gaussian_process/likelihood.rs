@@ -1,59 +1,107 @@
 //! The marginal likelihood and its gradient.
 
-use super::covariance::{add_noise, kernel_matrix, Hyperparameters, Points};
+use super::ascent::Height;
+use super::covariance::{add_noise, symmetric_kernel_matrix, Hyperparameters, Points};
 use super::factor::{dot, Factor};
-use faer::Mat;
-use rayon::prelude::*;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
 use std::f64::consts::TAU;
+use std::ops::Range;
 
-/// log N(y; 0, C) with C = K + σ²I, and its gradient in (log s², log σ², log ℓ_1, log ℓ_2, …).
+/// log N(y; 0, C) with C = K + σ²I, and what its gradient is made of: a third of the cost of both.
+pub(super) struct Evidence {
+    h: Hyperparameters,
+    points: Points,
+    /// K, lower triangle.
+    kernel: Mat<f64>,
+    /// L with L Lᵀ = C.
+    factor: Factor,
+    /// α = C⁻¹y.
+    alpha: Vec<f64>,
+    value: f64,
+}
+
+impl Evidence {
+    /// Of `rows` (n×d, centred) and n `targets`. `None` where C is not positive definite to rounding.
+    pub(super) fn new(h: Hyperparameters, rows: &[f64], targets: &[f64]) -> Option<Self> {
+        let points = Points::new(rows, &vec![0.0; h.length_scales.len()], &h.length_scales);
+        let kernel = symmetric_kernel_matrix(h.signal, &points);
+        let mut c = kernel.clone();
+        add_noise(&mut c, h.noise);
+        let factor = Factor::new(c)?;
+        let alpha = factor.solve(targets);
+        let value = gaussian_log_density(dot(targets, &alpha), factor.log_det(), targets.len());
+        value.is_finite().then_some(Self { h, points, kernel, factor, alpha, value })
+    }
+
+    /// A panel's part of the gradient; in place of the second entry its part of tr C⁻¹.
+    fn part(&self, columns: Range<usize>, mut panel: Mat<f64>, moments: MatRef<'_, f64>) -> Vec<f64> {
+        let (n, d, from) = (self.alpha.len(), self.h.length_scales.len(), columns.start);
+        let mut out = vec![0.0; 2 + d];
+        for j in columns.clone() {
+            let (above, column) = panel.col_as_slice_mut(j - from).split_at_mut(j - from);
+            above.fill(0.0);
+            out[1] += column[0];
+            let (alpha, kernel) = (&self.alpha[j..], &self.kernel.col_as_slice(j)[j..]);
+            out[0] += 0.5 * (alpha[0] * alpha[0] - column[0]) * kernel[0];
+            column.iter_mut().zip(alpha).zip(kernel).for_each(|((w, a), k)| *w = (alpha[0] * a - *w) * k);
+            column[0] = 0.0;
+        }
+        let mut sums = Mat::<f64>::zeros(2 * d + 1, columns.len());
+        let moments = moments.subcols(from, n - from);
+        matmul(sums.as_mut(), Accum::Replace, moments, panel.as_ref(), 1.0, Par::Seq);
+        for j in columns {
+            let (sums, z) = (sums.col_as_slice(j - from), self.points.row(j));
+            out[0] += sums[0];
+            for c in 0..d {
+                out[2 + c] += sums[1 + d + c] - 2.0 * z[c] * sums[1 + c] + z[c] * z[c] * sums[0];
+            }
+        }
+        out
+    }
+}
+
+impl Height for Evidence {
+    /// −½ (yᵀα + log det C + n log 2π).
+    fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// In (log s², log σ², log ℓ_1, log ℓ_2, …). With α = C⁻¹y and W = (ααᵀ − C⁻¹)∘K:
+    ///
+    /// ```text
+    /// ∂ log s² = ½ Σ_ij W_ij
+    /// ∂ log σ² = ½ σ² (αᵀα − tr C⁻¹)
+    /// ∂ log ℓ  = ½ Σ_ij W_ij (z_i − z_j)²,   z = x/ℓ
+    /// ```
+    ///
+    /// W is never whole: a panel of columns j and of its rows i > j gives Σ_i W_ij (1, z_i, z_i²), and that is enough
+    /// because (z_i − z_j)² = z_i² − 2 z_i z_j + z_j². Panels are added in order. `None` where it is not finite.
+    fn gradient(&self) -> Option<Vec<f64>> {
+        let (n, d) = (self.alpha.len(), self.h.length_scales.len());
+        let moments = Mat::from_fn(2 * d + 1, n, |r, i| match r {
+            0 => 1.0,
+            r if r <= d => self.points.row(i)[r - 1],
+            r => self.points.row(i)[r - 1 - d].powi(2),
+        });
+        let parts = self.factor.map_inverse(|columns, panel| self.part(columns, panel, moments.as_ref()));
+        let mut total = vec![0.0; 2 + d];
+        parts.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(t, p)| *t += p));
+        total[1] = 0.5 * self.h.noise * (dot(&self.alpha, &self.alpha) - total[1]);
+        total.iter().all(|g| g.is_finite()).then_some(total)
+    }
+}
+
+/// log N(y; 0, K + σ²I), and its gradient in (log s², log σ², log ℓ_1, log ℓ_2, …).
 ///
-/// With α = C⁻¹y and W = (ααᵀ − C⁻¹)∘K:
-///
-/// ```text
-/// value    = −½ (yᵀα + log det C + n log 2π)
-/// ∂ log s² = ½ Σ_ij W_ij
-/// ∂ log σ² = ½ σ² (αᵀα − tr C⁻¹)
-/// ∂ log ℓ  = ½ Σ_ij W_ij (z_i − z_j)² = Σ_i z_i² (W1)_i − zᵀWz,   z = x/ℓ
-/// ```
-///
-/// `rows` are n×d and centred, `targets` n. `None` where C is not positive definite to rounding.
+/// `rows` are n×d and centred, `targets` n. `None` where K + σ²I is not positive definite to rounding.
 pub fn log_marginal_likelihood(
     h: &Hyperparameters,
     rows: &[f64],
     targets: &[f64],
 ) -> Option<(f64, Vec<f64>)> {
-    let (n, d) = (targets.len(), h.length_scales.len());
-    let points = Points::new(rows, &vec![0.0; d], &h.length_scales);
-    let k = kernel_matrix(h.signal, &points, &points);
-    let mut c = k.clone();
-    add_noise(&mut c, h.noise);
-    let factor = Factor::new(c)?;
-    let alpha = factor.solve(targets);
-    let value = gaussian_log_density(dot(targets, &alpha), factor.log_det(), n);
-    let inverse = factor.inverse();
-    let trace: f64 = (0..n).map(|i| inverse[(i, i)]).sum();
-
-    // W below the diagonal, and half of it on the diagonal: W = H + Hᵀ.
-    let mut half = k;
-    half.par_col_iter_mut().enumerate().for_each(|(j, column)| {
-        for (i, w) in column.iter_mut().enumerate() {
-            let q = if i < j { 0.0 } else { alpha[i] * alpha[j] - inverse[(i, j)] };
-            *w *= if i == j { 0.5 * q } else { q };
-        }
-    });
-    let ones = Mat::from_fn(n, 1, |_, _| 1.0);
-    let sums = (&half * &ones) + (half.transpose() * &ones);
-    let z = points.matrix().transpose();
-    let hz = &half * z;
-    let mut gradient =
-        vec![0.5 * (0..n).map(|i| sums[(i, 0)]).sum::<f64>(), 0.5 * h.noise * (dot(&alpha, &alpha) - trace)];
-    gradient.extend((0..d).map(|c| {
-        let spread: f64 = (0..n).map(|i| z[(i, c)].powi(2) * sums[(i, 0)]).sum();
-        let cross: f64 = (0..n).map(|i| z[(i, c)] * hz[(i, c)]).sum();
-        spread - 2.0 * cross
-    }));
-    (value.is_finite() && gradient.iter().all(|g| g.is_finite())).then_some((value, gradient))
+    let evidence = Evidence::new(h.clone(), rows, targets)?;
+    Some((evidence.value(), evidence.gradient()?))
 }
 
 /// −½ (misfit + log det + n log 2π).

@@ -9,11 +9,15 @@ mod learn;
 mod likelihood;
 mod neighbours;
 mod operator;
+mod options;
+mod pathwise;
 mod per_point;
 mod process;
+mod settle;
 
 pub use covariance::Hyperparameters;
 pub use likelihood::log_marginal_likelihood;
 pub use operator::{PosteriorOperator, PosteriorOperatorConfig};
+pub use options::{Approximation, GaussianProcessOptions, Sampling};
 pub use per_point::ridge_variances;
-pub use process::{Approximation, GaussianProcess, GaussianProcessOptions};
+pub use process::GaussianProcess;

@@ -7,7 +7,7 @@ use crate::kernel::FeatureMap;
 use crate::random::BlockIndex;
 use crate::solver::Schedule;
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef};
+use faer::{Accum, Mat, MatRef, Par};
 
 /// Settings of [`PosteriorOperator`].
 #[derive(Clone, Debug)]
@@ -64,8 +64,7 @@ impl PosteriorOperator {
         let second = self.features(2 * t + 1, batch)?;
         let product = |left: &Mat<f32>, factor: f64| {
             let mut out = Mat::zeros(left.ncols(), second.ncols());
-            let par = faer::get_global_parallelism();
-            matmul(out.as_mut(), Accum::Replace, left.transpose(), second.as_ref(), factor as f32, par);
+            matmul(out.as_mut(), Accum::Replace, left.transpose(), second.as_ref(), factor as f32, Par::Seq);
             out
         };
         let inner = self.contracted(batch)?;
@@ -84,8 +83,7 @@ impl PosteriorOperator {
         for (j, column) in self.theta.iter().enumerate() {
             let phi = self.features(2 * j + 1, rows)?;
             for (theta, sum) in column.iter().zip(&mut out) {
-                let par = faer::get_global_parallelism();
-                matmul(sum.as_mut(), Accum::Add, phi.as_ref(), theta.transpose(), 1.0, par);
+                matmul(sum.as_mut(), Accum::Add, phi.as_ref(), theta.transpose(), 1.0, Par::Seq);
             }
         }
         Ok(out)
@@ -109,8 +107,7 @@ impl PosteriorOperator {
         let mut explained = Mat::<f32>::zeros(n, n);
         for (i, sum) in self.contracted(rows)?.iter().enumerate() {
             let phi = self.features(2 * i, rows)?;
-            let par = faer::get_global_parallelism();
-            matmul(explained.as_mut(), Accum::Add, phi.as_ref(), sum.transpose(), 1.0, par);
+            matmul(explained.as_mut(), Accum::Add, phi.as_ref(), sum.transpose(), 1.0, Par::Seq);
         }
         let map = &self.config.map;
         let scaled = |i: usize| -> Vec<f32> {

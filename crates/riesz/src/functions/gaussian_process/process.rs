@@ -4,110 +4,24 @@ use super::covariance::{add_noise, Hyperparameters, Points};
 use super::exact::Exact;
 use super::factor::Factor;
 use super::inducing::{affordable, Inducing, Sizes};
-use super::learn::{calibrate_noise, learn, Block, Settled};
+use super::options::{GaussianProcessOptions, Sampling};
+use super::pathwise::{normal, Draw, PriorSamples};
+use super::settle::{hyperparameters, Standard};
 use crate::data::{tiles, Rows};
 use crate::driver::Control;
-use crate::error::{positive, Error, Result};
+use crate::error::{Error, Result};
 use crate::model::{Container, PROCESS};
-use crate::random::{normal_pair, Address, BlockIndex, Permutation, Seed, Stream};
-use faer::linalg::matmul::triangular;
-use faer::{Accum, Mat};
+use crate::random::{BlockIndex, Permutation, Seed, Stream};
+use faer::Mat;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use triangular::BlockStructure::{Rectangular, TriangularLower};
 
-/// Rows up to which the posterior is exact by default.
-const EXACT_ROWS: usize = 8_192;
-/// Rows not learnt from on which the noise is tried: at least, and at most.
-const LEAST_OTHERS: usize = 200;
-const MOST_OTHERS: usize = 1_000;
+/// Points up to which samples are drawn jointly by default.
+const JOINT_ROWS: usize = 2_048;
+/// Functions drawn at a time.
+const SAMPLES: usize = 64;
 /// What a covariance that is singular to rounding gets on its diagonal before it is sampled from, relative to s².
 const JITTERS: [f64; 4] = [0.0, 1e-10, 1e-8, 1e-6];
-
-/// How the posterior is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approximation {
-    /// Exact up to 8,192 rows, inducing points above.
-    Auto,
-    /// The Cholesky factor of K + σ²I: O(n³) time, O(n²) memory.
-    Exact,
-    /// Inducing points, and neighbours for the residual: O(n) for fixed numbers of both.
-    Inducing,
-}
-
-impl std::str::FromStr for Approximation {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "exact" => Ok(Self::Exact),
-            "inducing" => Ok(Self::Inducing),
-            _ => Err(Error::Unknown {
-                name: "approximation",
-                value: name.into(),
-                expected: "auto, exact, inducing",
-            }),
-        }
-    }
-}
-
-/// Settings of [`GaussianProcess`]. What is `None` is learnt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GaussianProcessOptions {
-    /// s², in squared units of the targets.
-    pub signal: Option<f64>,
-    /// σ², in squared units of the targets.
-    pub noise: Option<f64>,
-    /// ℓ, one per column, in its units.
-    pub length_scales: Option<Vec<f64>>,
-    /// Rows the hyper-parameters are learnt from, drawn at random.
-    pub learning_rows: usize,
-    /// How the posterior is computed.
-    pub approximation: Approximation,
-    /// Most inducing points; fewer above 131,072 rows, where their features would not fit in a gibibyte.
-    pub inducing: usize,
-    /// Neighbours of a row in the inducing approximation.
-    pub neighbours: usize,
-    /// Seed of the order of the rows.
-    pub seed: Seed,
-}
-
-impl GaussianProcessOptions {
-    /// Everything learnt.
-    pub fn new(seed: Seed) -> Self {
-        Self {
-            signal: None,
-            noise: None,
-            length_scales: None,
-            learning_rows: 2_000,
-            approximation: Approximation::Auto,
-            inducing: 1_024,
-            neighbours: 32,
-            seed,
-        }
-    }
-
-    /// Refuses settings outside their domain.
-    pub fn check(&self) -> Result<()> {
-        self.signal.map_or(Ok(1.0), |v| positive("signal", v))?;
-        self.noise.map_or(Ok(1.0), |v| positive("noise", v))?;
-        for &scale in self.length_scales.iter().flatten() {
-            positive("length_scales", scale)?;
-        }
-        positive("learning_rows", self.learning_rows as f64)?;
-        positive("inducing", self.inducing as f64)?;
-        Ok(())
-    }
-
-    fn exact(&self, rows: usize) -> bool {
-        match self.approximation {
-            Approximation::Auto => rows <= EXACT_ROWS,
-            Approximation::Exact => true,
-            Approximation::Inducing => false,
-        }
-    }
-}
 
 /// Mean, variance, covariance and samples of a function given noisy values of it.
 ///
@@ -121,6 +35,12 @@ pub struct GaussianProcess {
     rows: Vec<f64>,
     targets: Vec<f64>,
     posterior: Posterior,
+}
+
+/// A posterior and what it makes of functions of the prior.
+enum Correction<'a> {
+    Exact(&'a Exact, Mat<f64>),
+    Inducing(&'a Inducing, [Mat<f64>; 2]),
 }
 
 #[derive(Clone, Debug)]
@@ -288,8 +208,24 @@ impl GaussianProcess {
         Ok((mean, covariance))
     }
 
-    /// `count` samples of f (of y where `noisy`) at `rows` together, n×count: mean + L z with L Lᵀ the covariance.
-    pub fn sample(&self, rows: Rows<'_>, count: usize, seed: Seed, noisy: bool) -> Result<Mat<f64>> {
+    /// `count` samples of f (of y where `noisy`) at `rows`, n×count.
+    pub fn sample(
+        &self,
+        rows: Rows<'_>,
+        count: usize,
+        how: Sampling,
+        seed: Seed,
+        noisy: bool,
+    ) -> Result<Mat<f64>> {
+        match how {
+            Sampling::Auto if rows.len() > JOINT_ROWS => self.sample_functions(rows, count, seed, noisy),
+            Sampling::Functions => self.sample_functions(rows, count, seed, noisy),
+            Sampling::Auto | Sampling::Joint => self.sample_jointly(rows, count, seed, noisy),
+        }
+    }
+
+    /// mean + L z with L Lᵀ the covariance.
+    fn sample_jointly(&self, rows: Rows<'_>, count: usize, seed: Seed, noisy: bool) -> Result<Mat<f64>> {
         let (mean, mut covariance) = self.joint(rows)?;
         if noisy {
             add_noise(&mut covariance, self.hyper.noise);
@@ -303,25 +239,40 @@ impl GaussianProcess {
         let Some(factor) = factor else {
             return Err(Error::NotPositiveDefinite { block: 0, size: n, raise: "noise" });
         };
-        let normal = |i: usize, sample: usize| {
-            let words =
-                Address::new(seed, Stream::Posterior, BlockIndex(sample as u64), (i / 2) as u32).words(0);
-            normal_pair(words[0], words[1])[i % 2]
-        };
-        let z = Mat::from_fn(n, count, normal);
+        let z = Mat::from_fn(n, count, |i, sample| normal(seed, sample, Draw::Joint, i));
         let mut out = Mat::from_fn(n, count, |i, _| mean[i]);
-        let par = faer::get_global_parallelism();
-        triangular::matmul(
-            out.as_mut(),
-            Rectangular,
-            Accum::Add,
-            factor.lower(),
-            TriangularLower,
-            z.as_ref(),
-            Rectangular,
-            1.0,
-            par,
-        );
+        factor.add_product(&mut out, z.as_ref());
+        Ok(out)
+    }
+
+    /// Functions of the prior, corrected by what the rows say.
+    fn sample_functions(&self, rows: Rows<'_>, count: usize, seed: Seed, noisy: bool) -> Result<Mat<f64>> {
+        let mut out = Mat::zeros(rows.len(), count);
+        for first in (0..count).step_by(SAMPLES) {
+            let samples = first..count.min(first + SAMPLES);
+            let prior = PriorSamples { seed, samples: samples.clone() };
+            let correction = match &self.posterior {
+                Posterior::Exact(exact) => Correction::Exact(exact, exact.correction(&self.hyper, &prior)?),
+                Posterior::Inducing(inducing) => {
+                    Correction::Inducing(inducing, inducing.correction(&self.hyper, &prior)?)
+                }
+            };
+            for tile in tiles(rows.len()) {
+                let test = self.points(rows.slice(tile.clone()))?;
+                let values = prior.at(&self.hyper, &test)?;
+                let mut values = match &correction {
+                    Correction::Exact(exact, known) => exact.correct(&self.hyper, known, &test, values),
+                    Correction::Inducing(inducing, known) => {
+                        inducing.correct(&self.hyper, known, &test, values)
+                    }
+                };
+                if noisy {
+                    prior.add_noise(&mut values, Draw::Target, tile.start, |_| self.hyper.noise.sqrt());
+                }
+                values.col_iter_mut().for_each(|v| v.iter_mut().for_each(|v| *v += self.header.mean));
+                out.get_mut(tile, samples.clone()).copy_from(values);
+            }
+        }
         Ok(out)
     }
 
@@ -378,104 +329,6 @@ impl GaussianProcess {
     /// Reads a process from its file.
     pub fn load(path: &Path, control: &mut Control<'_>) -> Result<Self> {
         Self::from_container(Container::load(path)?, control)
-    }
-}
-
-/// Learns in units of standardised rows and targets.
-fn hyperparameters(
-    options: &GaussianProcessOptions,
-    rows: &[f64],
-    targets: &[f64],
-    columns: &[Standard],
-    centre: Standard,
-    control: &mut Control<'_>,
-) -> Result<Hyperparameters> {
-    let d = columns.len();
-    let variance = centre.deviation().powi(2);
-    if let Some(scales) = &options.length_scales {
-        Hyperparameters { signal: 1.0, noise: 1.0, length_scales: scales.clone() }.check(d)?;
-        if let (Some(signal), Some(noise)) = (options.signal, options.noise) {
-            return Ok(Hyperparameters { signal, noise, length_scales: scales.clone() });
-        }
-    }
-    let relative = |(scale, column): (&f64, &Standard)| scale / column.deviation();
-    let settled = Settled {
-        signal: options.signal.map(|v| v / variance),
-        noise: options.noise.map(|v| v / variance),
-        length_scales: options
-            .length_scales
-            .as_ref()
-            .map(|scales| scales.iter().zip(columns).map(relative).collect()),
-    };
-    // Standardised, in random order.
-    let order = Permutation::new(options.seed, Stream::Process, BlockIndex(0), targets.len());
-    let row =
-        |&i: &u32| columns.iter().zip(&rows[i as usize * d..]).map(|(column, v)| column.standardise(*v));
-    let x: Vec<f64> = order.indices().iter().flat_map(row).collect();
-    let y: Vec<f64> = order.indices().iter().map(|&i| centre.standardise(targets[i as usize])).collect();
-    let learnt = learn_from(options.learning_rows, &x, &y, &settled, control)?;
-    let scale = |(c, scale): (usize, f64)| match &options.length_scales {
-        Some(given) => given[c],
-        None if columns[c].spread == 0.0 => f64::INFINITY,
-        None => scale * columns[c].deviation(),
-    };
-    Ok(Hyperparameters {
-        signal: options.signal.unwrap_or(learnt.signal * variance),
-        noise: options.noise.unwrap_or(learnt.noise * variance),
-        length_scales: learnt.length_scales.into_iter().enumerate().map(scale).collect(),
-    })
-}
-
-/// Learns from the first rows; where there are others, the noise is put to the test on some of them.
-fn learn_from(
-    most: usize,
-    x: &[f64],
-    y: &[f64],
-    settled: &Settled,
-    control: &mut Control<'_>,
-) -> Result<Hyperparameters> {
-    let (n, d) = (y.len(), x.len() / y.len());
-    let block = |from: usize, to: usize| Block { rows: &x[from * d..to * d], targets: &y[from..to] };
-    let first = block(0, n.min(most));
-    let mut learnt = learn(first, settled, control)?;
-    if settled.noise.is_none() && n >= most + LEAST_OTHERS {
-        learnt.noise = calibrate_noise(&learnt, first, block(most, n.min(most + MOST_OTHERS)));
-    }
-    Ok(learnt)
-}
-
-/// Mean and deviation of a column.
-#[derive(Clone, Copy)]
-struct Standard {
-    mean: f64,
-    /// The deviation, zero for a constant (to rounding).
-    spread: f64,
-}
-
-impl Standard {
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
-        let n = values.clone().count().max(1) as f64;
-        let mean = values.clone().sum::<f64>() / n;
-        let deviation = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
-        let constant = deviation <= 1e-12 * mean.abs();
-        Self { mean, spread: if constant { 0.0 } else { deviation } }
-    }
-
-    fn columns(rows: &[f64], d: usize) -> Vec<Self> {
-        (0..d).map(|c| Self::of(rows[c..].iter().step_by(d).copied())).collect()
-    }
-
-    /// What to divide by.
-    fn deviation(self) -> f64 {
-        if self.spread > 0.0 {
-            self.spread
-        } else {
-            1.0
-        }
-    }
-
-    fn standardise(self, value: f64) -> f64 {
-        (value - self.mean) / self.deviation()
     }
 }
 

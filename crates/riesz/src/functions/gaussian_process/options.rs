@@ -1,0 +1,120 @@
+//! Settings of a Gaussian process.
+
+use crate::error::{positive, Error, Result};
+use crate::random::Seed;
+use serde::{Deserialize, Serialize};
+
+/// Rows up to which the posterior is exact by default.
+const EXACT_ROWS: usize = 8_192;
+
+/// How the posterior is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approximation {
+    /// Exact up to 8,192 rows, inducing points above.
+    Auto,
+    /// The Cholesky factor of K + σ²I: O(n³) time, O(n²) memory.
+    Exact,
+    /// Inducing points, and neighbours for the residual: O(n) for fixed numbers of both.
+    Inducing,
+}
+
+impl std::str::FromStr for Approximation {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "exact" => Ok(Self::Exact),
+            "inducing" => Ok(Self::Inducing),
+            _ => Err(Error::Unknown {
+                name: "approximation",
+                value: name.into(),
+                expected: "auto, exact, inducing",
+            }),
+        }
+    }
+}
+
+/// Settings of [`GaussianProcess`]. What is `None` is learnt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GaussianProcessOptions {
+    /// s², in squared units of the targets.
+    pub signal: Option<f64>,
+    /// σ², in squared units of the targets.
+    pub noise: Option<f64>,
+    /// ℓ, one per column, in its units.
+    pub length_scales: Option<Vec<f64>>,
+    /// Rows the hyper-parameters are learnt from, drawn at random.
+    pub learning_rows: usize,
+    /// How the posterior is computed.
+    pub approximation: Approximation,
+    /// Most inducing points; fewer above 131,072 rows, where their features would not fit in a gibibyte.
+    pub inducing: usize,
+    /// Neighbours of a row in the inducing approximation.
+    pub neighbours: usize,
+    /// Seed of the order of the rows.
+    pub seed: Seed,
+}
+
+impl GaussianProcessOptions {
+    /// Everything learnt.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            signal: None,
+            noise: None,
+            length_scales: None,
+            learning_rows: 4_000,
+            approximation: Approximation::Auto,
+            inducing: 1_024,
+            neighbours: 32,
+            seed,
+        }
+    }
+
+    /// Refuses settings outside their domain.
+    pub fn check(&self) -> Result<()> {
+        self.signal.map_or(Ok(1.0), |v| positive("signal", v))?;
+        self.noise.map_or(Ok(1.0), |v| positive("noise", v))?;
+        for &scale in self.length_scales.iter().flatten() {
+            positive("length_scales", scale)?;
+        }
+        positive("learning_rows", self.learning_rows as f64)?;
+        positive("inducing", self.inducing as f64)?;
+        Ok(())
+    }
+
+    /// Whether the posterior on `rows` rows is exact.
+    pub(super) fn exact(&self, rows: usize) -> bool {
+        match self.approximation {
+            Approximation::Auto => rows <= EXACT_ROWS,
+            Approximation::Exact => true,
+            Approximation::Inducing => false,
+        }
+    }
+}
+
+/// How samples are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// Jointly up to 2,048 points, functions above.
+    Auto,
+    /// From the normal distribution at the points: O(t³) for t of them, exact.
+    Joint,
+    /// Functions of the posterior, made from functions of the prior with random features: O(t) for t points. Mean and
+    /// covariance over samples are exact, normality is not quite. The same seed is the same function whatever the points.
+    Functions,
+}
+
+impl std::str::FromStr for Sampling {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "joint" => Ok(Self::Joint),
+            "functions" => Ok(Self::Functions),
+            _ => {
+                Err(Error::Unknown { name: "method", value: name.into(), expected: "auto, joint, functions" })
+            }
+        }
+    }
+}
