@@ -3,25 +3,64 @@
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{duration, grouped, make_folder, print, significant, write};
+use common::{Console, Report};
 use riesz::random::Seed;
 use riesz::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
+#[path = "../../../experiments/binary.rs"]
+pub(crate) mod binary;
+#[path = "../../../experiments/common.rs"]
+pub(crate) mod common;
 #[path = "../../../experiments/f1.rs"]
 pub(crate) mod f1;
 #[path = "../../../experiments/f2.rs"]
 pub(crate) mod f2;
+#[path = "../../../experiments/f3.rs"]
+pub(crate) mod f3;
+#[path = "../../../experiments/f4.rs"]
+pub(crate) mod f4;
+#[path = "../../../experiments/f5.rs"]
+pub(crate) mod f5;
+#[path = "../../../experiments/f9.rs"]
+pub(crate) mod f9;
+#[path = "../../../experiments/features.rs"]
+pub(crate) mod features;
 
 /// The experiments there are.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Name {
+pub(crate) enum Name {
     /// Kernel ridge regression on 2^20 rows of a function of the plane, by doubly stochastic gradients
     #[value(name = "F1")]
     F1,
     /// Gaussian-process regression on 2^11 rows of the same: mean and variance against the closed form
     #[value(name = "F2")]
     F2,
+    /// Adult (a9a): support-vector machine by one pass of doubly stochastic gradients, beside block descent
+    #[value(name = "F3")]
+    F3,
+    /// MNIST, 8 against 6, in 50 principal components: the same on virtual samples
+    #[value(name = "F4")]
+    F4,
+    /// Forest cover type, class 2 against the others: the same
+    #[value(name = "F5")]
+    F5,
+    /// MNIST-8M, given convolutional features, or a stand-in
+    #[value(name = "F6")]
+    F6,
+    /// CIFAR-10, given convolutional features, or a stand-in
+    #[value(name = "F7")]
+    F7,
+    /// ImageNet, given convolutional features, or a stand-in
+    #[value(name = "F8")]
+    F8,
+    /// QM7: atomisation energies from random Coulomb matrices, cross-validated
+    #[value(name = "F9")]
+    F9,
+    /// MolecularSpace, given descriptors, or a stand-in
+    #[value(name = "F10")]
+    F10,
 }
 
 /// Arguments of `riesz experiment`.
@@ -33,21 +72,55 @@ pub(crate) struct Arguments {
     /// Folder for the table and the picture
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
-    /// Rows, such as 1048576 or 2^20 [default: 2^20; F2: 2^11]
+    /// Folder of the data sets of F3 to F10 [default: the environment variable RIESZ_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Made-up data of the same shape instead of the real ones (F6 to F10)
+    #[arg(long)]
+    pub(crate) stand_in: bool,
+    /// Rows, such as 1048576 or 2^20 [default: 2^20; F2: 2^11; F4: 2^18 virtual samples; F5: 500,000 to learn]
     #[arg(long, value_parser = count)]
-    rows: Option<usize>,
-    /// θ of the step size θ/(t + t₀); the theorem's choice is 1e6 (see experiments/f1.rs why it is not the default)
-    #[arg(long, default_value_t = 1_000.0)]
-    theta: f64,
-    /// t₀ of the step size; the published form is 0
-    #[arg(long, default_value_t = 20.0)]
-    delay: f64,
+    pub(crate) rows: Option<usize>,
+    /// θ of the step size θ/(t + t₀) [default: F1 and F2 1,000, where the theorem's choice is 1e6 (see
+    /// experiments/f1.rs); F3 to F5 1/ν]
+    #[arg(long)]
+    pub(crate) theta: Option<f64>,
+    /// t₀ of the step size; the published form is 0 [default: F1 and F2 20; F3 to F5 θ, for a first step of one]
+    #[arg(long)]
+    pub(crate) delay: Option<f64>,
+    /// Bandwidth σ of F3 to F10, if not that of the text
+    #[arg(long)]
+    pub(crate) bandwidth: Option<f64>,
+    /// Damping ρ of block descent in F3 to F10
+    #[arg(long)]
+    pub(crate) damping: Option<f64>,
+    /// Rows per step of the streams of F3 to F5
+    #[arg(long, value_parser = count)]
+    pub(crate) batch: Option<usize>,
+    /// Features per block of F3 to F10
+    #[arg(long, value_parser = count)]
+    pub(crate) block_size: Option<usize>,
+    /// Blocks of block descent in F3 to F10
+    #[arg(long, value_parser = count)]
+    pub(crate) blocks: Option<usize>,
+    /// Random Coulomb matrices of each molecule that are learnt (F9) [default: 40]
+    #[arg(long, value_parser = count)]
+    pub(crate) matrices: Option<usize>,
+    /// Random Coulomb matrices averaged in testing (F9) [default: 20]
+    #[arg(long, value_parser = count)]
+    pub(crate) test_matrices: Option<usize>,
+    /// Folds of the cross-validation (F9) [default: 5]
+    #[arg(long, value_parser = count)]
+    pub(crate) folds: Option<usize>,
+    /// Test only the first so many folds (F9)
+    #[arg(long, value_parser = count, value_name = "N")]
+    pub(crate) only_folds: Option<usize>,
     /// Seed of data and features
     #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Seconds instead of minutes: 2^16 rows, or an eighth of the steps of F2
+    pub(crate) seed: u64,
+    /// Seconds instead of minutes: fewer rows, steps, blocks or matrices
     #[arg(long, conflicts_with = "rows")]
-    quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// A positive whole number, also as a power such as `2^20`.
@@ -68,12 +141,48 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     match arguments.name {
         Name::F1 => run_f1(arguments),
         Name::F2 => run_f2(arguments),
+        Name::F3 => reported("F3", arguments, |console| Ok(f3::run(arguments, console)?.report())),
+        Name::F4 => reported("F4", arguments, |console| Ok(f4::run(arguments, console)?.report())),
+        Name::F5 => reported("F5", arguments, |console| Ok(f5::run(arguments, console)?.report())),
+        Name::F6 => recipe(&features::F6, arguments),
+        Name::F7 => recipe(&features::F7, arguments),
+        Name::F8 => recipe(&features::F8, arguments),
+        Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
+        Name::F10 => recipe(&features::F10, arguments),
     }
+}
+
+fn recipe(recipe: &features::Recipe, arguments: &Arguments) -> Outcome<()> {
+    reported(recipe.name, arguments, |console| features::run(recipe, arguments, console))
+}
+
+/// Runs an experiment that reports line by line, and writes its table and picture.
+fn reported(
+    name: &str,
+    arguments: &Arguments,
+    experiment: impl FnOnce(&mut Console<'_>) -> Outcome<Report>,
+) -> Outcome<()> {
+    let interrupt = Interrupt::listen();
+    // A terminal that has gone away is noticed by the next print.
+    let mut say = |line: &str| drop(print(&format!("{line}\n")));
+    let mut cancelled = || interrupt.asked();
+    let report = experiment(&mut Console { say: &mut say, cancelled: &mut cancelled })?;
+    make_folder(&arguments.out)?;
+    let [table, picture] = ["csv", "svg"].map(|extension| arguments.out.join(name).with_extension(extension));
+    write(&table, &report.table)?;
+    write(&picture, &report.picture)?;
+    print(&format!("{}wrote {} and {}\n", report.summary, table.display(), picture.display()))?;
+    ended(report.ended)
+}
+
+/// θ and t₀ of F1 and F2.
+fn schedule(arguments: &Arguments) -> (f64, f64) {
+    (arguments.theta.unwrap_or(1_000.0), arguments.delay.unwrap_or(20.0))
 }
 
 fn run_f2(arguments: &Arguments) -> Outcome<()> {
     make_folder(&arguments.out)?;
-    let &Arguments { theta, delay, seed, .. } = arguments;
+    let ((theta, delay), seed) = (schedule(arguments), arguments.seed);
     let rows = arguments.rows.unwrap_or(1 << 11);
     let steps = if arguments.quick { 8 } else { 64 };
     let settings =
@@ -121,7 +230,7 @@ fn run_f1(arguments: &Arguments) -> Outcome<()> {
         )));
     }
     make_folder(&arguments.out)?;
-    let &Arguments { theta, delay, seed, .. } = arguments;
+    let ((theta, delay), seed) = (schedule(arguments), arguments.seed);
     let settings = f1::Settings { rows, batch: BATCH, ridge: 1e-6, theta, delay, seed: Seed(seed) };
     let (started, interrupt) = (Instant::now(), Interrupt::listen());
     print(&format!("{:>6} {:>10} {:>12} {:>12} {:>12}\n", "t", "rows", "last", "average", "time"))?;
