@@ -32,7 +32,7 @@ pub fn settings(arguments: &Arguments, train: &Labelled) -> Outcome<Settings> {
         title: "Adult (a9a): kernel support-vector machine".into(),
         bandwidth,
         ridge: 1.0 / (100.0 * train.len() as f64),
-        batch: arguments.batch.unwrap_or(128),
+        batch: arguments.batch.unwrap_or(256),
         block: arguments.block_size.unwrap_or(1_024),
         theta: arguments.theta,
         delay: arguments.delay,
