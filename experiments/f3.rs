@@ -34,7 +34,7 @@ pub fn settings(arguments: &Arguments, train: &Labelled) -> Outcome<Settings> {
         ridge: 1.0 / (100.0 * train.len() as f64),
         batch: arguments.batch.unwrap_or(256),
         block: arguments.block_size.unwrap_or(1_024),
-        theta: arguments.theta,
+        theta: arguments.theta.unwrap_or(super::THETA),
         delay: arguments.delay,
         blocks: arguments.blocks.unwrap_or(16),
         damping: arguments.damping.unwrap_or(0.1),

@@ -55,7 +55,7 @@ pub fn learn(
         ridge: 1.0 / samples as f64,
         batch,
         block: arguments.block_size.unwrap_or(1_024),
-        theta: arguments.theta,
+        theta: arguments.theta.unwrap_or(super::THETA),
         delay: arguments.delay,
         blocks: arguments.blocks.unwrap_or(if arguments.quick { 8 } else { 64 }),
         damping: arguments.damping.unwrap_or(0.01),

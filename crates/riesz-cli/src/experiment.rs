@@ -28,6 +28,9 @@ pub(crate) mod f9;
 #[path = "../../../experiments/features.rs"]
 pub(crate) mod features;
 
+/// θ, unless the user or the experiment says otherwise.
+pub(crate) const THETA: f64 = 1_000.0;
+
 /// The experiments there are.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Name {
@@ -82,9 +85,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = count)]
     pub(crate) rows: Option<usize>,
     /// θ of the step size θ/(t + t₀) of F1 to F5; the theorem's choice for F1 is 1e6 (see experiments/f1.rs why it is
-    /// not the default)
-    #[arg(long, default_value_t = 1_000.0)]
-    pub(crate) theta: f64,
+    /// not the default) [default: 1000; F5: 5000]
+    #[arg(long)]
+    pub(crate) theta: Option<f64>,
     /// t₀ of the step size; the published form is 0
     #[arg(long, default_value_t = 20.0)]
     pub(crate) delay: f64,
@@ -177,7 +180,8 @@ fn reported(
 
 fn run_f2(arguments: &Arguments) -> Outcome<()> {
     make_folder(&arguments.out)?;
-    let &Arguments { theta, delay, seed, .. } = arguments;
+    let &Arguments { delay, seed, .. } = arguments;
+    let theta = arguments.theta.unwrap_or(THETA);
     let rows = arguments.rows.unwrap_or(1 << 11);
     let steps = if arguments.quick { 8 } else { 64 };
     let settings =
@@ -225,7 +229,8 @@ fn run_f1(arguments: &Arguments) -> Outcome<()> {
         )));
     }
     make_folder(&arguments.out)?;
-    let &Arguments { theta, delay, seed, .. } = arguments;
+    let &Arguments { delay, seed, .. } = arguments;
+    let theta = arguments.theta.unwrap_or(THETA);
     let settings = f1::Settings { rows, batch: BATCH, ridge: 1e-6, theta, delay, seed: Seed(seed) };
     let (started, interrupt) = (Instant::now(), Interrupt::listen());
     print(&format!("{:>6} {:>10} {:>12} {:>12} {:>12}\n", "t", "rows", "last", "average", "time"))?;
