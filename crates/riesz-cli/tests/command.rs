@@ -254,3 +254,37 @@ fn the_quick_experiment_writes_its_files() {
     assert!(error < 2e-4, "{table}");
     assert!(text(&folder.bytes("results/F1.svg")).contains("slope −"));
 }
+
+#[test]
+fn experiments_on_data_say_where_the_data_are() {
+    let folder = Folder::new("experiment-data");
+    for (name, source) in [
+        ("F3", "libsvmtools"),
+        ("F4", "MNIST"),
+        ("F5", "archive.ics.uci.edu"),
+        ("F6", "infimnist"),
+        ("F7", "cs.toronto.edu"),
+        ("F8", "image-net.org"),
+        ("F9", "quantum-machine.org"),
+        ("F10", "MolecularSpace"),
+    ] {
+        let message = folder.fail(&format!("experiment {name} --data nowhere"), 2);
+        assert!(message.contains("in nowhere") && message.contains(source), "{name}: {message}");
+    }
+}
+
+#[test]
+fn a_stand_in_runs_the_recipe_of_given_features() {
+    let folder = Folder::new("experiment-stand-in");
+    let printed =
+        folder.succeed("experiment F7 --stand-in --rows 2800 --blocks 2 --bandwidth 30 --out results");
+    assert!(
+        printed.contains("2,100 rows of 256 columns") && printed.contains("the text, on its own data"),
+        "{printed}"
+    );
+    let line = printed.lines().find(|line| line.contains("of the test rows wrong")).unwrap();
+    let error: f64 = line.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(error < 5.0, "{printed}");
+    assert!(text(&folder.bytes("results/F7.csv")).starts_with("blocks,features,loss,held_out_loss"));
+    assert!(text(&folder.bytes("results/F7.svg")).starts_with("<svg"));
+}

@@ -4,6 +4,7 @@ mod csv;
 mod idx;
 mod libsvm;
 mod npy;
+mod npz;
 pub mod reader;
 mod rows;
 mod sparse;

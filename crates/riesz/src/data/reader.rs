@@ -7,10 +7,10 @@
 //! | `.npy` | NumPy arrays; trailing dimensions are flattened into columns |
 //! | `.idx`, `…-ubyte` | the MNIST container |
 //!
-//! Each may be compressed (`.gz`). Missing and non-finite cells are refused by line and column: the library
-//! never imputes in silence. Memory stays within a small multiple of the (uncompressed) file.
+//! Each may be compressed (`.gz`); [`read_member`] takes one array out of an `.npz` archive. Missing and non-finite
+//! cells are refused by line and column: the library never imputes in silence. Memory stays within a small multiple of the (uncompressed) file.
 
-use super::{csv, idx, libsvm, npy, Indices, Rows, Sparse};
+use super::{csv, idx, libsvm, npy, npz, Indices, Rows, Sparse};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -65,6 +65,14 @@ impl Table {
     /// Whether there is no row at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The values with their zeros, row-major.
+    pub fn into_dense(self) -> Result<Vec<f32>> {
+        if let Values::Dense(values) = self.values {
+            return Ok(values);
+        }
+        Ok(self.rows()?.gather(&(0..self.len() as u32).collect::<Vec<_>>()))
     }
 
     /// The name of a column: the file's own, or `x` and its number.
@@ -257,6 +265,11 @@ pub fn read_target(path: &Path) -> Result<RawTarget> {
         Some(target) if dataset.features.columns == 0 => Ok(target),
         _ => Err(Error::Columns { expected: 1, found: dataset.features.columns + 1 }),
     }
+}
+
+/// Reads one array of a NumPy archive (`.npz`); trailing dimensions are flattened into columns.
+pub fn read_member(path: &Path, name: &str) -> Result<Table> {
+    npz::read(path, name)
 }
 
 /// Hands the bytes to the reader of their format.
