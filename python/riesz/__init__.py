@@ -7,12 +7,14 @@ from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
+    from riesz._density_ratio import DensityRatioEstimator
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
 
 __all__ = [
+    "DensityRatioEstimator",
     "FitError",
     "GaussianProcessRegressor",
     "InvalidInput",
@@ -32,6 +34,10 @@ def __getattr__(name: str) -> Any:
         from riesz._classifier import KernelClassifier
 
         return KernelClassifier
+    if name == "DensityRatioEstimator":
+        from riesz._density_ratio import DensityRatioEstimator
+
+        return DensityRatioEstimator
     if name == "GaussianProcessRegressor":
         from riesz._gaussian_process import GaussianProcessRegressor
 

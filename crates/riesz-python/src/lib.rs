@@ -9,6 +9,7 @@ mod errors;
 mod features;
 mod machine;
 mod process;
+mod ratio;
 mod settings;
 mod threads;
 
@@ -27,6 +28,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::process::Process;
+
+    #[pymodule_export]
+    use crate::ratio::Ratio;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

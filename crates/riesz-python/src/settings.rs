@@ -1,10 +1,10 @@
-//! A Python dictionary of settings as [`Options`] or [`GaussianProcessOptions`].
+//! A Python dictionary of settings as [`Options`], [`GaussianProcessOptions`] or [`DensityRatioOptions`].
 
 use crate::errors::{to_py, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
-use riesz::functions::{Bandwidth, GaussianProcessOptions, Options, Task};
+use riesz::functions::{Bandwidth, DensityRatioOptions, GaussianProcessOptions, Options, Task};
 use riesz::kernel::Projection;
 use riesz::loss::LossSpec;
 use riesz::random::Seed;
@@ -53,6 +53,21 @@ impl<'py> Settings<'_, 'py> {
         options.approximation = named(&self.text("approximation")?)?;
         options.inducing = self.whole("inducing")?.unwrap_or(options.inducing);
         options.neighbours = self.whole("neighbours")?.unwrap_or(options.neighbours);
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of a density ratio.
+    pub fn ratio(&self) -> PyResult<DensityRatioOptions> {
+        let mut options = DensityRatioOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.loss = named(&self.text("loss")?)?;
+        options.kernel = named(&self.text("kernel")?)?;
+        options.bandwidth = self.bandwidth()?;
+        options.scaling = named(&self.text("scaling")?)?;
+        options.damping = self.get("damping", "a number or None")?;
+        options.block_size = self.whole("block_size")?;
+        options.max_blocks = self.whole("max_blocks")?.unwrap_or(options.max_blocks);
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
         options.check().map_err(to_py)?;
         Ok(options)
     }
