@@ -2,7 +2,8 @@
 //!
 //! A course of block descent is a path from the constant function to one that has learnt every row by heart, and the
 //! number of blocks is its regularisation. All splits of the data go along it side by side; where their mean held-out
-//! loss is lowest the course of all rows will end. Only the bandwidth is left to be searched for.
+//! loss is lowest the course of all rows will end. Only the bandwidth is left to be found: by evidence where rows are few,
+//! else by the held-out loss of whole courses.
 
 use super::options::DensityRatioOptions;
 use super::samples::{Samples, Split};
@@ -11,15 +12,19 @@ use crate::error::Result;
 use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::machine::HistoryEntry;
 use crate::functions::options::{Bandwidth, Options};
-use crate::functions::race::{decided, scalings, Setting};
+use crate::functions::race::{by_evidence, decided, scalings, Setting};
 use crate::loss::Loss;
 use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem};
 use crate::space::FeatureExpansion;
 
 /// Rows of each sample from which scaling and bandwidth are chosen.
 const MOST_ROWS: usize = 4_096;
-/// Effective rows below which every row is held out once.
+/// Effective rows below which the bandwidth is found by evidence.
 const SMALL: f64 = 2_000.0;
+/// A part with so large a share of the effective rows is as good as all of them.
+const AS_GOOD: f64 = 0.8;
+/// The curvature of the losses in units of that of the square loss, to which the evidence refers.
+const NOMINAL: f64 = 0.5;
 /// About the number of blocks in which a course learns what n rows can tell.
 const BLOCKS: f64 = 16.0;
 /// Bounds on the damping over the curvature: smaller is unstable where H comes from a subsample.
@@ -43,9 +48,17 @@ pub(super) struct Course {
     pub blocks: usize,
     /// Twice the mean held-out loss there: each sample has half of the weight.
     pub loss: f64,
-    /// Values at held-out rows there; NaN at rows that were never held out.
-    pub held: Vec<f32>,
+    /// What it comes to at held-out rows.
+    pub held: HeldOut,
     pub history: Vec<HistoryEntry>,
+}
+
+/// Values at held-out rows, with their targets and weights.
+#[derive(Default)]
+pub(super) struct HeldOut {
+    pub values: Vec<f32>,
+    pub targets: Vec<f32>,
+    pub weights: Vec<f32>,
 }
 
 /// What the courses on one set of rows have in common.
@@ -58,12 +71,16 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
+    /// With a fifth of the rows held out.
     pub(super) fn new(options: &'a DensityRatioOptions, samples: &'a Samples) -> Self {
-        let splits = match samples.effective_rows() < SMALL {
-            true => samples.folds(options.seed),
-            false => vec![samples.hold_out(options.seed)],
-        };
+        let splits = vec![samples.hold_out(options.seed)];
         Self { options, machine: options.machine(), samples, splits, loss: options.loss.build() }
+    }
+
+    /// With every row held out once.
+    fn folded(&self) -> Self {
+        let splits = self.samples.folds(self.options.seed);
+        Self { splits, ..Self::new(self.options, self.samples) }
     }
 
     /// Features per block: more rows tell more.
@@ -132,10 +149,9 @@ impl<'a> Field<'a> {
                 break;
             }
         }
-        let (phase, most, elapsed) = (Phase::Race, self.options.max_blocks, control.elapsed());
+        let (phase, done, most, elapsed) = (Phase::Race, 0, 0, control.elapsed());
         let loss = best.history.last().map_or(f64::NAN, |entry| entry.loss);
         let (held_out_loss, held_out_error) = (Some(best.loss), None);
-        let done = best.blocks;
         control.report(Progress { phase, done, most, loss, held_out_loss, held_out_error, elapsed })?;
         Ok(best)
     }
@@ -151,15 +167,30 @@ impl<'a> Field<'a> {
         rising || done >= WINDOW && held(done) > held(done - WINDOW) - TOLERANCE
     }
 
-    /// Values at held-out rows.
-    fn held(&self, states: &[BlockState]) -> Vec<f32> {
-        let mut values = vec![f32::NAN; self.samples.len()];
+    fn held(&self, states: &[BlockState]) -> HeldOut {
+        let mut held = HeldOut::default();
         for (state, split) in states.iter().zip(&self.splits) {
-            for (i, _) in split.held.iter().enumerate().filter(|(_, w)| **w > 0.0) {
-                values[i] = state.predictions[i];
+            for (i, &w) in split.held.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+                held.values.push(state.predictions[i]);
+                held.targets.push(self.samples.targets[i]);
+                held.weights.push(w);
             }
         }
-        values
+        held
+    }
+
+    /// Scaling and bandwidth of few rows: those of the largest evidence for a Gaussian process that tells the samples
+    /// apart, which varies far less from sample to sample than a held-out loss.
+    fn by_evidence(&self, control: &mut Control<'_>) -> Result<Setting> {
+        let (rows, n) = (self.samples.rows()?, self.samples.len() as f64);
+        let share = (self.samples.effective_rows() / n) as f32;
+        let weights: Vec<f32> = self.samples.weights.iter().map(|w| w * share).collect();
+        let y: Vec<f64> = self.samples.targets.iter().map(|&y| f64::from(y)).collect();
+        let moments = Moments::of(rows, &weights);
+        let shape = (BLOCKS as usize, self.block_size());
+        let mut setting = by_evidence(&self.machine, rows, &weights, &moments, &y, shape, control)?;
+        setting.damping = self.options.damping.unwrap_or(NOMINAL * setting.damping);
+        Ok(setting)
     }
 
     /// The best scaling and bandwidth: uphill and downhill by factors of two from the median distance, then by √2.
@@ -238,15 +269,25 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The best course on all rows; bandwidth and scaling are chosen on at most 4,096 rows of each sample first.
+/// The best course. Few rows: bandwidth by evidence, blocks by cross-validation. More: bandwidth by the loss on a hold-out,
+/// from at most 4,096 rows of each sample; blocks by cross-validation if that is all of them, else on a hold-out.
 pub(super) fn choose(field: &Field<'_>, control: &mut Control<'_>) -> Result<Course> {
-    match field.samples.part(MOST_ROWS, field.options.seed)? {
-        None => field.search(control),
-        Some(part) => {
-            let course = Field::new(field.options, &part).search(control)?;
-            field.refine(course.setting, control)
-        }
+    let Some(part) = field.samples.part(MOST_ROWS, field.options.seed)? else {
+        let setting = match field.samples.effective_rows() < SMALL {
+            true => field.by_evidence(control)?,
+            false => field.search(control)?.setting,
+        };
+        return field.folded().course(setting, control);
+    };
+    if part.effective_rows() < AS_GOOD * field.samples.effective_rows() {
+        let start = Field::new(field.options, &part).search(control)?.setting;
+        return field.refine(start, control);
     }
+    // One sample is small, and all the others could add is in the part already.
+    let mut course = choose(&Field::new(field.options, &part), control)?;
+    let features = field.block_size() as f64 / Field::new(field.options, &part).block_size() as f64;
+    course.setting.damping *= if field.options.damping.is_none() { features } else { 1.0 };
+    Ok(course)
 }
 
 /// Whether half of the time budget is spent.

@@ -23,8 +23,8 @@ const MOST: f32 = 80.0;
 ///
 /// f = log r (least squares: f = r) is a function of random features that minimises the held-out part of the objective
 /// ([`DensityRatioLoss`]), learnt by block functional descent: numerator rows have the target +1, denominator rows −1, and each
-/// sample half of the total weight. Bandwidth and number of blocks have the lowest loss on held-out rows: on each of
-/// five folds below 2,000 effective rows, on a fifth of the rows above. Then all rows are learnt from.
+/// sample half of the total weight. The number of blocks has the lowest loss on held-out rows; so has the bandwidth from
+/// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from.
 #[derive(Clone, Debug)]
 pub struct DensityRatio {
     f: FeatureExpansion,
@@ -89,9 +89,8 @@ impl DensityRatio {
         let f = descend(&field, &samples, &course, control)?;
         let floor = 1.0 / samples.len() as f64;
         let log_ratio = |&u: &f32| log_ratio(options.loss, floor, u);
-        let (held, targets, weights) = held_out(&course, &samples);
-        let held: Vec<f32> = held.iter().map(log_ratio).collect();
-        let divergences = Divergences::of(&held, &targets, &weights);
+        let held: Vec<f32> = course.held.values.iter().map(log_ratio).collect();
+        let divergences = Divergences::of(&held, &course.held.targets, &course.held.weights);
         let map = f.map();
         let header = Header {
             options: options.clone(),
@@ -247,11 +246,4 @@ fn descend(
         }
     }
     Ok(state.f)
-}
-
-/// Values of the course, targets and weights of the rows it held out.
-fn held_out(course: &Course, samples: &Samples) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
-    let rows: Vec<usize> = (0..samples.len()).filter(|&i| !course.held[i].is_nan()).collect();
-    let pick = |values: &[f32]| rows.iter().map(|&i| values[i]).collect();
-    (pick(&course.held), pick(&samples.targets), pick(&samples.weights))
 }
