@@ -82,8 +82,9 @@ class DensityRatioEstimator(BaseEstimator):
 
     Notes
     -----
-    Each sample counts as much as the other, whatever their sizes. Far from both samples the ratio
-    tends to one: there is nothing to tell them apart by.
+    Each sample counts as much as the other, whatever their sizes. Ratios are kept between one over
+    the number of rows of the numerator and the number of rows of the denominator: what is beyond
+    cannot be told from zero or infinity. Far from both samples the ratio tends to one.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class DensityRatioEstimator(BaseEstimator):
         return self._ratio.ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def log_ratio(self, X: ArrayLike) -> NDArray[Any]:
-        """Return logarithms of ratios, from -80 to 80, in the precision of ``X``.
+        """Return logarithms of ratios in the precision of ``X``.
 
         Parameters
         ----------

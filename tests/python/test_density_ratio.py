@@ -122,7 +122,8 @@ def test_samples_far_apart_give_large_finite_ratios(loss):
     estimator = fit(p, q, loss=loss)
     at_p, at_q = estimator.predict(p), estimator.predict(q)
     assert np.isfinite(np.r_[at_p, at_q, estimator.predict([[1e6, -1e6]])]).all()
-    assert (at_p > 1).all() and (at_q < 0.5).all() and (at_q > 0).all()
+    assert (at_p > 1).all() and (at_q < 0.5).all()
+    assert at_p.max() < 100.001 and at_q.min() > 0.0099
     assert np.isfinite(estimator.divergence()) and estimator.divergence() > 1
 
 

@@ -88,7 +88,7 @@ impl<'a> Field<'a> {
         let n = self.samples.len();
         self.options.block_size.unwrap_or(match n {
             0..=1_999 => (n / 2).next_multiple_of(64).clamp(64, 512),
-            2_000..=16_383 => 512,
+            2_000..=65_535 => 512,
             _ => 1_024,
         })
     }

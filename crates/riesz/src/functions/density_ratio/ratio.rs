@@ -16,9 +16,6 @@ use crate::space::{FeatureExpansion, Space};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Log ratios are kept within ±80: e⁸⁰ is still a single-precision number.
-const MOST: f32 = 80.0;
-
 /// r = p/q from a sample of p and one of q.
 ///
 /// f = log r (least squares: f = r) is a function of random features that minimises the held-out part of the objective
@@ -41,10 +38,34 @@ struct Header {
     form: FeatureForm,
     block_size: usize,
     path: compute::Path,
-    /// The smallest ratio, one over the number of rows, where f = r may fall below it.
-    floor: f64,
+    range: Range,
     divergences: Divergences,
     history: Vec<HistoryEntry>,
+}
+
+/// What ratios can be told from zero and from infinity: from 1/n_p to n_q. Where r < 1/n_p or r > n_q on a set, the
+/// sample of p or of q has less than one row there on average.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    fn of(samples: &Samples) -> Self {
+        let [numerator, denominator] = samples.sizes();
+        Self { least: 1.0 / numerator as f64, most: denominator as f64 }
+    }
+
+    /// log r from f.
+    fn log_ratio(&self, loss: DensityRatioLoss, u: f32) -> f32 {
+        let u = f64::from(u);
+        let log = match loss {
+            DensityRatioLoss::Logistic | DensityRatioLoss::Kl => u.clamp(self.least.ln(), self.most.ln()),
+            DensityRatioLoss::LeastSquares => u.clamp(self.least, self.most).ln(),
+        };
+        log as f32
+    }
 }
 
 /// What a fit chose and how it went.
@@ -87,8 +108,8 @@ impl DensityRatio {
         let field = Field::new(options, &samples);
         let course = choose(&field, control)?;
         let f = descend(&field, &samples, &course, control)?;
-        let floor = 1.0 / samples.len() as f64;
-        let log_ratio = |&u: &f32| log_ratio(options.loss, floor, u);
+        let range = Range::of(&samples);
+        let log_ratio = |&u: &f32| range.log_ratio(options.loss, u);
         let held: Vec<f32> = course.held.values.iter().map(log_ratio).collect();
         let divergences = Divergences::of(&held, &course.held.targets, &course.held.weights);
         let map = f.map();
@@ -100,21 +121,21 @@ impl DensityRatio {
             form: map.form,
             block_size: map.block_size,
             path: f.path(),
-            floor,
+            range,
             divergences,
             history: course.history,
         };
         Ok(Self { f, header })
     }
 
-    /// log p/q at `rows`, within ±80.
+    /// log p/q at `rows`, from −log n_p to log n_q: ratios beyond cannot be told from none and from infinity.
     pub fn log_ratio(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         rows.check_finite("X")?;
         self.f.map().kernel.check_domain(rows)?;
         let mut values = vec![0.0; rows.len()];
         self.f.evaluate(rows, &mut values)?;
-        let (loss, floor) = (self.header.options.loss, self.header.floor);
-        values.iter_mut().for_each(|u| *u = log_ratio(loss, floor, *u));
+        let (loss, range) = (self.header.options.loss, self.header.range);
+        values.iter_mut().for_each(|u| *u = range.log_ratio(loss, *u));
         Ok(values)
     }
 
@@ -175,8 +196,9 @@ impl DensityRatio {
         container.expect_kind(RATIO)?;
         let header: Header = container.field("density_ratio")?;
         header.options.check().map_err(|e| Error::Format(e.to_string()))?;
-        if !(header.floor > 0.0 && header.floor.is_finite()) {
-            return Err(Error::Format(format!("the smallest ratio is {}", header.floor)));
+        let Range { least, most } = header.range;
+        if !(0.0 < least && least <= 1.0 && 1.0 <= most && most.is_finite()) {
+            return Err(Error::Format(format!("ratios range from {least} to {most}")));
         }
         let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
         if columns == 0 {
@@ -216,14 +238,6 @@ impl DensityRatio {
     /// The seed of the fit.
     pub fn seed(&self) -> Seed {
         self.header.options.seed
-    }
-}
-
-/// log r from f.
-fn log_ratio(loss: DensityRatioLoss, floor: f64, u: f32) -> f32 {
-    match loss {
-        DensityRatioLoss::Logistic | DensityRatioLoss::Kl => u.clamp(-MOST, MOST),
-        DensityRatioLoss::LeastSquares => (f64::from(u).max(floor).ln() as f32).clamp(-MOST, MOST),
     }
 }
 

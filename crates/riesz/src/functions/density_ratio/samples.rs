@@ -101,6 +101,12 @@ impl Samples {
         self.targets.len()
     }
 
+    /// Rows of the numerator and of the denominator.
+    pub(super) fn sizes(&self) -> [usize; 2] {
+        let numerator = self.targets.iter().filter(|y| **y > 0.0).count();
+        [numerator, self.len() - numerator]
+    }
+
     /// 4/(1/n_p + 1/n_q), with (Σw)²/Σw² for the size of a sample: as many rows, half of them in each sample, say as
     /// much. It is the number of rows for samples of one size and equal weights.
     pub(super) fn effective_rows(&self) -> f64 {
