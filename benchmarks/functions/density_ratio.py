@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import riesz
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-
-import riesz
 
 Rows = NDArray[np.float64]
 TEST_ROWS = 4000
@@ -175,9 +174,13 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=[100, 300, 1000, 3000, 10000, 30000])
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=[100, 300, 1000, 3000, 10000, 30000]
+    )
     parser.add_argument("--compare", nargs="+", type=int, default=[100, 1000, 10000])
-    parser.add_argument("--repetitions", type=int, default=5, help="up to 1,000 rows; one fifth above")
+    parser.add_argument(
+        "--repetitions", type=int, default=5, help="up to 1,000 rows; one fifth above"
+    )
     parser.add_argument("--out", type=Path, help="append JSON lines to this file")
     arguments = parser.parse_args()
     print(f"{'':15} {'':30} {'n':>6}     log p     log q   ratio q        kl   pearson seconds")
