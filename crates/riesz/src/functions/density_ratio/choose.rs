@@ -189,7 +189,8 @@ impl<'a> Field<'a> {
         let moments = Moments::of(rows, &weights);
         let shape = (BLOCKS as usize, self.block_size());
         let mut setting = by_evidence(&self.machine, rows, &weights, &moments, &y, shape, control)?;
-        setting.damping = self.options.damping.unwrap_or(NOMINAL * setting.damping);
+        let least = LEAST_DAMPING * self.options.loss.curvature();
+        setting.damping = self.options.damping.unwrap_or(least.max(NOMINAL * setting.damping));
         Ok(setting)
     }
 

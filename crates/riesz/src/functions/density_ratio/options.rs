@@ -43,7 +43,7 @@ impl DensityRatioLoss {
     pub(super) fn curvature(self) -> f64 {
         match self {
             Self::Logistic => 0.25,
-            Self::Kl | Self::LeastSquares => 0.5,
+            Self::Kl | Self::LeastSquares => 1.0,
         }
     }
 }
