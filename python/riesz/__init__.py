@@ -8,6 +8,7 @@ from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
     from riesz._classifier import KernelClassifier
+    from riesz._density_ratio import DensityRatioEstimator
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._novelty_detector import KernelNoveltyDetector
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from riesz._regressor import KernelRegressor
 
 __all__ = [
+    "DensityRatioEstimator",
     "FitError",
     "GaussianProcessRegressor",
     "InvalidInput",
@@ -30,6 +32,7 @@ __all__ = [
 
 # scikit-learn takes a second to import, which the command line should not wait for.
 _ESTIMATORS = {
+    "DensityRatioEstimator": "_density_ratio",
     "GaussianProcessRegressor": "_gaussian_process",
     "KernelClassifier": "_classifier",
     "KernelNoveltyDetector": "_novelty_detector",

@@ -152,3 +152,37 @@ class Process:
     def save(self, path: str | os.PathLike[str], note: str) -> None: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Process, str]: ...
+
+class Ratio:
+    @staticmethod
+    def fit(
+        numerator: NDArray[np.float32] | NDArray[np.float64],
+        denominator: NDArray[np.float32] | NDArray[np.float64],
+        numerator_weights: NDArray[np.float32] | None = None,
+        denominator_weights: NDArray[np.float32] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> Ratio: ...
+    def log_ratio(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def ratio(
+        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def divergences(
+        self,
+        numerator: NDArray[np.float32] | NDArray[np.float64],
+        denominator: NDArray[np.float32] | NDArray[np.float64],
+        *,
+        n_jobs: int | None = None,
+    ) -> tuple[float, float]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Ratio: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Ratio, str]: ...

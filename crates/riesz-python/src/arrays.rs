@@ -5,7 +5,7 @@ use numpy::{ndarray::Dimension, Ix1, Ix2, IxDyn};
 use numpy::{Element, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use riesz::data::{Indices, Rows, Sparse};
-use riesz::functions::Training;
+use riesz::functions::{Sample, Training};
 use riesz::Error;
 
 /// A borrowed two-dimensional array of either precision, dense or sparse.
@@ -98,6 +98,12 @@ pub type Values<'py> = PyReadonlyArray<'py, f32, IxDyn>;
 pub fn training<'a>(x: &'a Table, y: &'a Values, weights: Option<&'a Values>) -> PyResult<Training<'a>> {
     let weights = weights.map(|w| values("sample_weight", w)).transpose()?;
     Ok(Training { rows: x.rows()?, targets: values("y", y)?, weights })
+}
+
+/// Rows and weights of one of two samples.
+pub fn sample<'a>(x: &'a Table, weights: Option<&'a Values>) -> PyResult<Sample<'a>> {
+    let weights = weights.map(|w| values("sample_weight", w)).transpose()?;
+    Ok(Sample { rows: x.rows()?, weights })
 }
 
 /// The values of an array in row-major order, where they lie so in memory.

@@ -12,6 +12,7 @@ mod files;
 mod kernel;
 mod machine;
 mod process;
+mod ratio;
 mod settings;
 mod threads;
 
@@ -33,6 +34,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::process::Process;
+
+    #[pymodule_export]
+    use crate::ratio::Ratio;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -1,11 +1,13 @@
-//! A Python dictionary of settings as [`Options`], [`GaussianProcessOptions`] or [`NoveltyOptions`].
+//! A Python dictionary of settings as the options of a fit.
 
 use crate::errors::{to_py, InvalidInput};
 use crate::kernel::kernel_of;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
-use riesz::functions::{Bandwidth, GaussianProcessOptions, NoveltyOptions, Options, Task};
+use riesz::functions::{
+    Bandwidth, DensityRatioOptions, GaussianProcessOptions, NoveltyOptions, Options, Task,
+};
 use riesz::kernel::Projection;
 use riesz::loss::LossSpec;
 use riesz::random::Seed;
@@ -67,6 +69,21 @@ impl<'py> Settings<'_, 'py> {
         options.nu = self.get("nu", "a number")?;
         options.contamination = self.get("contamination", "a number or None")?;
         options.features = self.whole("n_components")?.unwrap_or(options.features);
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of a density ratio.
+    pub fn ratio(&self) -> PyResult<DensityRatioOptions> {
+        let mut options = DensityRatioOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.loss = named(&self.text("loss")?)?;
+        options.kernel = named(&self.text("kernel")?)?;
+        options.bandwidth = self.bandwidth()?;
+        options.scaling = named(&self.text("scaling")?)?;
+        options.damping = self.get("damping", "a number or None")?;
+        options.block_size = self.whole("block_size")?;
+        options.max_blocks = self.whole("max_blocks")?.unwrap_or(options.max_blocks);
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
         options.check().map_err(to_py)?;
         Ok(options)
     }

@@ -1,6 +1,7 @@
 //! Learning over functions: the tasks users have (part I).
 
 mod calibration;
+mod density_ratio;
 mod evidence;
 mod fit;
 mod gaussian_process;
@@ -14,6 +15,9 @@ mod start;
 mod training;
 
 pub use calibration::Calibration;
+pub use density_ratio::{
+    DensityRatio, DensityRatioLoss, DensityRatioOptions, DensityRatioSummary, Divergences, Sample,
+};
 pub use gaussian_process::{
     log_marginal_likelihood, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
     Hyperparameters, PosteriorOperator, PosteriorOperatorConfig, Sampling,

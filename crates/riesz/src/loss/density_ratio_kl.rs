@@ -9,6 +9,8 @@ use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
 /// Numerator: ℓ' = −1, ℓ'' = 0; ℓ* = 0 at a = −1 alone, where any u is a subgradient (0 is returned).
 /// Denominator: ℓ' = ℓ'' = e^u, without bound; ℓ*(a) = a log a − a on a ≥ 0; ∇ℓ* = log a, where a is clipped to at
 /// least 10⁻⁶. Beyond u = 80 the exponential is continued by its tangent, so that nothing overflows.
+/// In a Newton step numerator rows weigh 1, not 0: at the minimiser E_p φφᵀ = E_q e^f φφᵀ, so the two samples estimate the
+/// same curvature, and where there are rows of p alone f cannot leap.
 /// If rows of both kinds come with probability ½ each, both terms carry the factor 2: sample weights do that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DensityRatioKl;
@@ -50,7 +52,7 @@ impl Loss for DensityRatioKl {
 
     fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {
         if is_numerator(y) {
-            0.0
+            1.0
         } else {
             slope(u[0])
         }

@@ -8,6 +8,8 @@ use super::{Conjugate, Loss};
 ///
 /// Numerator: ℓ' = −1, ℓ'' = 0; ℓ* = 0 at a = −1 alone, where any u is a subgradient (0 is returned).
 /// Denominator: ℓ' = u; ℓ'' = 1; ℓ*(a) = ½a²; ∇ℓ* = a.
+/// In a Newton step numerator rows weigh 1/max(u, 1), not 0: at the minimiser E_p φφᵀ/f = E_q φφᵀ, so the two samples
+/// estimate the same curvature, and where there are rows of p alone f can no more than double.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DensityRatioSquare;
 
@@ -37,8 +39,12 @@ impl Loss for DensityRatioSquare {
         Some(1.0)
     }
 
-    fn local_curvature(&self, _u: &[f32], y: &[f32]) -> f32 {
-        f32::from(u8::from(!is_numerator(y)))
+    fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {
+        if is_numerator(y) {
+            1.0 / u[0].max(1.0)
+        } else {
+            1.0
+        }
     }
 }
 

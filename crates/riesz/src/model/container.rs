@@ -37,6 +37,8 @@ pub const MODEL: &str = "model";
 pub const PROCESS: &str = "gaussian_process";
 /// Kind of a fitted novelty detector.
 pub const NOVELTY: &str = "novelty";
+/// Kind of a fitted density ratio.
+pub const RATIO: &str = "density_ratio";
 /// Kind of a fit that can be resumed.
 pub const CHECKPOINT: &str = "checkpoint";
 
@@ -169,7 +171,8 @@ impl Tensor {
 }
 
 impl Container {
-    /// An empty container of this version and of the given kind: [`MODEL`], [`PROCESS`], [`NOVELTY`] or [`CHECKPOINT`].
+    /// An empty container of this version and of the given kind: [`MODEL`], [`PROCESS`], [`NOVELTY`], [`RATIO`] or
+    /// [`CHECKPOINT`].
     pub fn new(kind: &str) -> Self {
         let header = serde_json::json!({ "format_version": FORMAT_VERSION, "kind": kind });
         Self { header, tensors: BTreeMap::new() }
@@ -555,9 +558,9 @@ fn check_header(header: &Value) -> Result<(), String> {
         Some(_) => {}
     }
     match header.get("kind").and_then(Value::as_str) {
-        Some(MODEL | PROCESS | NOVELTY | CHECKPOINT) => Ok(()),
+        Some(MODEL | PROCESS | NOVELTY | RATIO | CHECKPOINT) => Ok(()),
         Some(other) => {
-            let known = format!("{MODEL:?}, {PROCESS:?}, {NOVELTY:?}, {CHECKPOINT:?}");
+            let known = format!("{MODEL:?}, {PROCESS:?}, {NOVELTY:?}, {RATIO:?}, {CHECKPOINT:?}");
             Err(format!("kind is {:?}, expected one of {known}", clip(other)))
         }
         None => Err("the header has no kind".to_owned()),
@@ -936,7 +939,7 @@ mod tests {
     fn container() -> impl Strategy<Value = Container> {
         let fields = btree_map("[a-z\"\\\\é]{0,6}", json_value(), 0..4);
         let tensors = btree_map(any::<String>(), tensor(), 0..6);
-        let kind = prop_oneof![Just(MODEL), Just(PROCESS), Just(NOVELTY), Just(CHECKPOINT)];
+        let kind = prop_oneof![Just(MODEL), Just(PROCESS), Just(NOVELTY), Just(RATIO), Just(CHECKPOINT)];
         (kind, fields, tensors).prop_map(|(kind, fields, tensors)| {
             let mut container = Container::new(kind);
             fields.iter().filter(|(name, _)| *name != "kind").for_each(|(name, value)| {

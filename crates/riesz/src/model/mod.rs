@@ -2,4 +2,4 @@
 
 mod container;
 
-pub use container::{Container, Tensor, Values, CHECKPOINT, FORMAT_VERSION, MODEL, NOVELTY, PROCESS};
+pub use container::{Container, Tensor, Values, CHECKPOINT, FORMAT_VERSION, MODEL, NOVELTY, PROCESS, RATIO};

@@ -1,0 +1,263 @@
+//! A fitted density ratio.
+
+use super::choose::{choose, Course, Field};
+use super::divergence::Divergences;
+use super::options::{DensityRatioLoss, DensityRatioOptions};
+use super::samples::{Sample, Samples};
+use crate::compute;
+use crate::data::Rows;
+use crate::driver::{Control, Phase, Progress};
+use crate::error::{Error, Result};
+use crate::functions::HistoryEntry;
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::model::{Container, RATIO};
+use crate::random::Seed;
+use crate::space::{FeatureExpansion, Space};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// r = p/q from a sample of p and one of q.
+///
+/// f = log r (least squares: f = r) is a function of random features that minimises the held-out part of the objective
+/// ([`DensityRatioLoss`]), learnt by block functional descent: numerator rows have the target +1, denominator rows −1, and each
+/// sample half of the total weight. The number of blocks has the lowest loss on held-out rows; so has the bandwidth from
+/// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from.
+#[derive(Clone, Debug)]
+pub struct DensityRatio {
+    f: FeatureExpansion,
+    header: Header,
+}
+
+/// Everything about a ratio that is not a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Header {
+    options: DensityRatioOptions,
+    bandwidth: f64,
+    standard: bool,
+    projection: Projection,
+    form: FeatureForm,
+    block_size: usize,
+    path: compute::Path,
+    range: Range,
+    divergences: Divergences,
+    history: Vec<HistoryEntry>,
+}
+
+/// What ratios can be told from zero and from infinity: from 1/n_p to n_q. Where r < 1/n_p or r > n_q on a set, the
+/// sample of p or of q has less than one row there on average.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    fn of(samples: &Samples) -> Self {
+        let [numerator, denominator] = samples.sizes();
+        Self { least: 1.0 / numerator as f64, most: denominator as f64 }
+    }
+
+    /// log r from f.
+    fn log_ratio(&self, loss: DensityRatioLoss, u: f32) -> f32 {
+        let u = f64::from(u);
+        let log = match loss {
+            DensityRatioLoss::Logistic | DensityRatioLoss::Kl => u.clamp(self.least.ln(), self.most.ln()),
+            DensityRatioLoss::LeastSquares => u.clamp(self.least, self.most).ln(),
+        };
+        log as f32
+    }
+}
+
+/// What a fit chose and how it went.
+#[derive(Clone, Debug, Serialize)]
+pub struct DensityRatioSummary {
+    /// The objective.
+    pub loss: DensityRatioLoss,
+    /// Kernel family.
+    pub kernel: KernelSpec,
+    /// Bandwidth σ.
+    pub bandwidth: f64,
+    /// `standard` or `none`.
+    pub scaling: &'static str,
+    /// Blocks.
+    pub blocks: usize,
+    /// Features per block.
+    pub block_size: usize,
+    /// Input columns.
+    pub columns: usize,
+    /// Estimates from held-out rows.
+    pub divergences: Divergences,
+    /// Seed.
+    pub seed: u64,
+    /// The objective on training and held-out rows, block by block, while the number of blocks was chosen.
+    pub history: Vec<HistoryEntry>,
+}
+
+impl DensityRatio {
+    /// Learns from a sample of p and one of q.
+    pub fn fit(
+        options: &DensityRatioOptions,
+        numerator: Sample<'_>,
+        denominator: Sample<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<Self> {
+        options.check()?;
+        let samples = Samples::new(numerator, denominator)?;
+        options.kernel.check_domain(samples.rows()?)?;
+        control.start(options.max_time);
+        let field = Field::new(options, &samples);
+        let course = choose(&field, control)?;
+        let f = descend(&field, &samples, &course, control)?;
+        let range = Range::of(&samples);
+        let log_ratio = |&u: &f32| range.log_ratio(options.loss, u);
+        let held: Vec<f32> = course.held.values.iter().map(log_ratio).collect();
+        let divergences = Divergences::of(&held, &course.held.targets, &course.held.weights);
+        let map = f.map();
+        let header = Header {
+            options: options.clone(),
+            bandwidth: map.bandwidth,
+            standard: course.setting.standard,
+            projection: map.projection,
+            form: map.form,
+            block_size: map.block_size,
+            path: f.path(),
+            range,
+            divergences,
+            history: course.history,
+        };
+        Ok(Self { f, header })
+    }
+
+    /// log p/q at `rows`, from −log n_p to log n_q: ratios beyond cannot be told from none and from infinity.
+    pub fn log_ratio(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        rows.check_finite("X")?;
+        self.f.map().kernel.check_domain(rows)?;
+        let mut values = vec![0.0; rows.len()];
+        self.f.evaluate(rows, &mut values)?;
+        let (loss, range) = (self.header.options.loss, self.header.range);
+        values.iter_mut().for_each(|u| *u = range.log_ratio(loss, *u));
+        Ok(values)
+    }
+
+    /// p/q at `rows`, positive.
+    pub fn ratio(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+        let mut values = self.log_ratio(rows)?;
+        values.iter_mut().for_each(|f| *f = f.exp());
+        Ok(values)
+    }
+
+    /// Divergences of p from q, estimated on two new samples.
+    pub fn divergences(&self, numerator: Rows<'_>, denominator: Rows<'_>) -> Result<Divergences> {
+        let mut values = self.log_ratio(numerator)?;
+        let mut targets = vec![1.0; values.len()];
+        values.extend(self.log_ratio(denominator)?);
+        targets.resize(values.len(), -1.0);
+        Ok(Divergences::of(&values, &targets, &vec![1.0; targets.len()]))
+    }
+
+    /// Divergences of p from q, estimated in the fit at rows that were held out.
+    pub fn held_out_divergences(&self) -> Divergences {
+        self.header.divergences
+    }
+
+    /// What the fit chose and how it went.
+    pub fn summary(&self) -> DensityRatioSummary {
+        let map = self.f.map();
+        DensityRatioSummary {
+            loss: self.header.options.loss,
+            kernel: map.kernel.clone(),
+            bandwidth: map.bandwidth,
+            scaling: if self.header.standard { "standard" } else { "none" },
+            blocks: self.f.len(),
+            block_size: map.block_size,
+            columns: map.columns(),
+            divergences: self.header.divergences,
+            seed: map.seed.0,
+            history: self.header.history.clone(),
+        }
+    }
+
+    /// The ratio as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
+    pub fn to_container(&self) -> Result<Container> {
+        let mut container = Container::new(RATIO);
+        let mut header = self.header.clone();
+        header.options.max_time = None;
+        container.set_field("density_ratio", &header)?;
+        let (map, blocks) = (self.f.map(), self.f.len());
+        let coefficients: Vec<f32> = (0..blocks).flat_map(|b| self.f.coefficients(b).to_vec()).collect();
+        container.insert("coefficients", vec![blocks, map.block_size], coefficients)?;
+        container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
+        container.insert("scale", vec![map.columns()], map.scaling.scale.clone())?;
+        Ok(container)
+    }
+
+    /// Reads what [`DensityRatio::to_container`] wrote.
+    pub fn from_container(mut container: Container) -> Result<Self> {
+        container.expect_kind(RATIO)?;
+        let header: Header = container.field("density_ratio")?;
+        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        let Range { least, most } = header.range;
+        if !(0.0 < least && least <= 1.0 && 1.0 <= most && most.is_finite()) {
+            return Err(Error::Format(format!("ratios range from {least} to {most}")));
+        }
+        let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
+        if columns == 0 {
+            return Err(Error::Format("a density ratio needs at least one column".into()));
+        }
+        let scaling = Scaling {
+            shift: container.take_f32s("shift", &[columns])?,
+            scale: container.take_f32s("scale", &[columns])?,
+        };
+        let map = FeatureMap {
+            kernel: header.options.kernel.clone(),
+            bandwidth: header.bandwidth,
+            projection: header.projection,
+            form: header.form,
+            block_size: header.block_size,
+            seed: header.options.seed,
+            scaling,
+        };
+        map.check().map_err(|e| Error::Format(e.to_string()))?;
+        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
+        let coefficients = container.take_f32s("coefficients", &[blocks, header.block_size])?;
+        let mut f = FeatureExpansion::new(map, vec![header.options.loss.offset()]);
+        coefficients.chunks_exact(header.block_size).for_each(|block| f.push(block.to_vec()));
+        Ok(Self { f, header })
+    }
+
+    /// Writes the ratio atomically.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.to_container()?.save(path)
+    }
+
+    /// Reads a ratio from its file.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::from_container(Container::load(path)?)
+    }
+
+    /// The seed of the fit.
+    pub fn seed(&self) -> Seed {
+        self.header.options.seed
+    }
+}
+
+/// As many blocks as the course decided for, on all rows.
+fn descend(
+    field: &Field<'_>,
+    samples: &Samples,
+    course: &Course,
+    control: &mut Control<'_>,
+) -> Result<FeatureExpansion> {
+    let (solver, mut state) = field.start(&course.setting)?;
+    let problem = field.problem(&samples.weights)?;
+    for done in 1..=course.blocks {
+        let loss = 2.0 * solver.step(&mut state, &problem)?.loss;
+        let (phase, most, elapsed) = (Phase::Fit, course.blocks, control.elapsed());
+        let (held_out_loss, held_out_error) = (None, None);
+        control.report(Progress { phase, done, most, loss, held_out_loss, held_out_error, elapsed })?;
+        if control.out_of_time() {
+            break;
+        }
+    }
+    Ok(state.f)
+}

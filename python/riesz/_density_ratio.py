@@ -1,0 +1,297 @@
+"""Ratios of densities from two samples."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from riesz._errors import InvalidInput
+from riesz._kernel_machine import ROWS, plain, sample_weights, seed_of
+from riesz._progress import progress
+from riesz._riesz import Ratio
+
+_SETTINGS = (
+    "loss",
+    "kernel",
+    "bandwidth",
+    "scaling",
+    "damping",
+    "block_size",
+    "max_blocks",
+    "max_time",
+)
+
+
+class DensityRatioEstimator(BaseEstimator):
+    """The ratio ``r(x) = p(x) / q(x)`` of two densities, from a sample of each.
+
+    Neither density is estimated. A function ``f`` of random features is learnt by block functional
+    descent so that ``log r = f`` ("logistic", "kl") or ``r = f`` ("least_squares"); bandwidth and
+    number of blocks are those of the lowest held-out loss. Ratios weight one sample so that it
+    stands for the other (covariate shift), and tell how far two distributions are apart.
+
+    Parameters
+    ----------
+    loss : {"logistic", "kl", "least_squares"}, default="logistic"
+        What ``f`` minimises: ``E_p log(1 + exp(-f)) + E_q log(1 + exp(f))``,
+        ``E_q exp(f) - E_p f`` or ``E_q f^2 / 2 - E_p f``. The first is least moved by rows at
+        which the ratio is extreme.
+    kernel : str, default="gaussian"
+        Kernel family.
+    bandwidth : "auto", "median", "scale" or float, default="auto"
+        Bandwidth of the kernel; "auto" chooses it by held-out loss.
+    scaling : {"auto", "none", "standard"}, default="auto"
+        What is done to the columns first; "standard" is zero mean and unit variance over both
+        samples, "auto" whichever does better.
+    damping : float, optional
+        Damping of block descent; by loss and number of rows unless given.
+    block_size : int, optional
+        Features per block; by the number of rows unless given.
+    max_blocks : int, default=64
+        Most blocks; how many there are is decided by held-out loss.
+    max_time : float, optional
+        Most seconds; the choice of bandwidth and blocks gets half of them.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random; None draws one and keeps it in ``seed_``.
+    n_jobs : int, optional
+        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given; never changes the result.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, where they had names.
+    bandwidth_ : float
+        Bandwidth used.
+    scaling_ : {"none", "standard"}
+        Scaling used.
+    n_blocks_ : int
+        Blocks; 0 where nothing predicts held-out rows better than ``r = 1``.
+    history_ : list of dict
+        The objective on training and held-out rows, block by block, while the number of blocks
+        was chosen.
+    seed_ : int
+        The seed used.
+
+    Notes
+    -----
+    Each sample counts as much as the other, whatever their sizes. Ratios are kept between one over
+    the number of rows of the numerator and the number of rows of the denominator: what is beyond
+    cannot be told from zero or infinity. Far from both samples the ratio tends to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz import DensityRatioEstimator
+    >>> rng = np.random.default_rng(0)
+    >>> p, q = rng.normal(1, 1, size=(500, 1)), rng.normal(0, 1, size=(500, 1))
+    >>> estimator = DensityRatioEstimator(random_state=0).fit(p, q)
+    >>> low, high = estimator.predict([[-0.5], [1.5]])  # exp(-1) and exp(1)
+    >>> bool(0.2 < low < 0.6 and 1.8 < high < 4)
+    True
+    """
+
+    _ratio: Ratio
+
+    def __init__(
+        self,
+        *,
+        loss: str = "logistic",
+        kernel: str = "gaussian",
+        bandwidth: str | float = "auto",
+        scaling: str = "auto",
+        damping: float | None = None,
+        block_size: int | None = None,
+        max_blocks: int = 64,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.scaling = scaling
+        self.damping = damping
+        self.block_size = block_size
+        self.max_blocks = max_blocks
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X_numerator: ArrayLike,
+        X_denominator: ArrayLike,
+        sample_weight_numerator: ArrayLike | None = None,
+        sample_weight_denominator: ArrayLike | None = None,
+    ) -> "DensityRatioEstimator":
+        """Learn the ratio.
+
+        Parameters
+        ----------
+        X_numerator : array-like of shape (n, d)
+            Rows drawn from p.
+        X_denominator : array-like of shape (m, d)
+            Rows drawn from q.
+        sample_weight_numerator : array-like of shape (n,), optional
+            Weights of the rows of p; only their proportions count.
+        sample_weight_denominator : array-like of shape (m,), optional
+            Weights of the rows of q; only their proportions count.
+
+        Returns
+        -------
+        self
+        """
+        numerator = validate_data(self, X_numerator, reset=True, **ROWS)
+        denominator = validate_data(self, X_denominator, reset=False, **ROWS)
+        weights = sample_weights(sample_weight_numerator), sample_weights(sample_weight_denominator)
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        settings["random_state"] = seed_of(self.random_state)
+        with progress(self.verbose) as observer:
+            ratio = Ratio.fit(
+                numerator,
+                denominator,
+                *weights,
+                settings=settings,
+                n_jobs=self.n_jobs,
+                observer=observer,
+            )
+        return self._fitted(ratio)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return ratios, which are positive, in the precision of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        X = self._rows(X)
+        return self._ratio.ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+
+    def log_ratio(self, X: ArrayLike) -> NDArray[Any]:
+        """Return logarithms of ratios in the precision of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        X = self._rows(X)
+        return self._ratio.log_ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+
+    def divergence(
+        self,
+        X_numerator: ArrayLike | None = None,
+        X_denominator: ArrayLike | None = None,
+        *,
+        kind: str = "kl",
+    ) -> float:
+        """Return how far p is from q.
+
+        Parameters
+        ----------
+        X_numerator : array-like of shape (n, d), optional
+            Rows drawn from p that were not learnt from. Unless rows are given, the estimate is that
+            of the fit, at rows that were held out.
+        X_denominator : array-like of shape (m, d), optional
+            Rows drawn from q that were not learnt from.
+        kind : {"kl", "pearson"}, default="kl"
+            "kl" is ``E_p log r``, by the bound of Donsker and Varadhan ``E_p f - log E_q exp(f)``;
+            "pearson" is ``E_q (r - 1)^2 / 2``, by the bound ``((E_p r)^2 / E_q r^2 - 1) / 2``.
+
+        Returns
+        -------
+        float
+            An estimate, not negative; that of a bound from below, so rather too small than too
+            large.
+        """
+        check_is_fitted(self)
+        if kind not in ("kl", "pearson"):
+            raise InvalidInput(f"kind = {kind!r} is unknown; expected one of kl, pearson")
+        if (X_numerator is None) != (X_denominator is None):
+            raise InvalidInput("a divergence takes rows of both samples, or of none")
+        if X_numerator is None:
+            held_out: float = self._ratio.summary()["divergences"][kind]
+            return held_out
+        numerator, denominator = self._rows(X_numerator), self._rows(X_denominator)
+        kl, pearson = self._ratio.divergences(numerator, denominator, n_jobs=self.n_jobs)
+        return kl if kind == "kl" else pearson
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a model file.
+
+        Parameters
+        ----------
+        path : path
+            The file; it is written atomically.
+        """
+        check_is_fitted(self)
+        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = self.seed_
+        note: dict[str, Any] = {"parameters": parameters}
+        if hasattr(self, "feature_names_in_"):
+            note["feature_names"] = self.feature_names_in_.tolist()
+        self._ratio.save(path, json.dumps(note))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "DensityRatioEstimator":
+        """Read an estimator from a model file; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : path
+            A file written by :meth:`save`.
+
+        Returns
+        -------
+        estimator
+            Fitted, ready to predict.
+        """
+        ratio, text = Ratio.load(path)
+        try:
+            note = json.loads(text) or {}
+            estimator = cls(**note.get("parameters", {}))
+            if "feature_names" in note:
+                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
+        estimator.n_features_in_ = ratio.summary()["columns"]
+        return estimator._fitted(ratio)
+
+    def _fitted(self, ratio: Ratio) -> "DensityRatioEstimator":
+        """Keep the ratio and show what it is."""
+        summary = ratio.summary()
+        self._ratio = ratio
+        self.bandwidth_ = summary["bandwidth"]
+        self.scaling_ = summary["scaling"]
+        self.n_blocks_ = summary["blocks"]
+        self.history_ = summary["history"]
+        self.seed_ = summary["seed"]
+        return self
+
+    def _rows(self, X: ArrayLike | None) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
+        return rows
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_ratio")
