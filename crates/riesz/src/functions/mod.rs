@@ -9,6 +9,7 @@ mod geometry;
 mod machine;
 mod novelty;
 mod options;
+mod quantile;
 mod race;
 mod random_features;
 mod start;

@@ -2,6 +2,7 @@
 
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, ColumnScaling};
+use super::quantile::weighted_quantile;
 use super::training::check_weights;
 use crate::compute::FEATURE_MULTIPLE;
 use crate::data::Rows;
@@ -118,7 +119,7 @@ impl NoveltyDetector {
         let f = learn(options, FeatureExpansion::new(map, vec![0.0]), rows, weights, control)?;
         let mut values = vec![0.0; rows.len()];
         f.evaluate(rows, &mut values)?;
-        let offset = quantile(&values, weights, options.contamination.unwrap_or(options.nu));
+        let offset = weighted_quantile(&values, weights, options.contamination.unwrap_or(options.nu));
         let map = f.map();
         let (bandwidth, projection, block_size) = (map.bandwidth, map.projection, map.block_size);
         let header = Header { options: options.clone(), bandwidth, standard, projection, block_size, offset };
@@ -276,22 +277,6 @@ fn descend(
         solver.step(&mut state, rows, weights)?;
     }
     Ok(state.f)
-}
-
-/// The largest value below which lies no more than `share` of the weight.
-fn quantile(values: &[f32], weights: &[f32], share: f64) -> f64 {
-    let mut pairs: Vec<(f32, f32)> = values.iter().copied().zip(weights.iter().copied()).collect();
-    pairs.retain(|(_, w)| *w > 0.0);
-    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wanted = share * pairs.iter().map(|p| f64::from(p.1)).sum::<f64>();
-    let mut seen = 0.0;
-    for (value, weight) in &pairs {
-        seen += f64::from(*weight);
-        if seen > wanted * (1.0 + 1e-12) {
-            return f64::from(*value);
-        }
-    }
-    pairs.last().map_or(0.0, |p| f64::from(p.0))
 }
 
 #[cfg(test)]

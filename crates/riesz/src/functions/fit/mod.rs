@@ -1,22 +1,23 @@
 //! From options and data to a function: hold-out, race, blocks, early stopping.
 
+mod checkpoint;
+
 use super::calibration::Calibration;
 use super::geometry::Moments;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
+use super::quantile::weighted_quantile;
 use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
 use super::start::{initial_offset, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Due, Phase, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::FeatureMap;
 use crate::loss::{Loss, LossSpec};
-use crate::model::{Container, CHECKPOINT};
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem, RidgeConfig};
 use crate::space::{FeatureExpansion, Space};
-use std::path::Path;
 
 /// What a fit returns.
 pub(crate) struct Outcome {
@@ -66,6 +67,8 @@ struct Standing {
     best: usize,
     absorbing: Option<usize>,
     calibration: Option<Calibration>,
+    /// What is added to each quantile in the end.
+    shifts: Option<Vec<f32>>,
 }
 
 impl<'a> Fit<'a> {
@@ -289,7 +292,7 @@ impl<'a> Fit<'a> {
         };
         let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
         Ok(Outcome {
-            f: self.in_units(f),
+            f: self.in_units(f, None),
             standard: setting.standard,
             calibration: None,
             history: Vec::new(),
@@ -317,8 +320,9 @@ impl<'a> Fit<'a> {
             // The model is complete: a later fit must not find half of it.
             let _ = std::fs::remove_file(&policy.path);
         }
-        let Standing { state, choice, history, calibration, .. } = standing;
-        Ok(Outcome { f: self.in_units(state.f), standard: choice.standard, calibration, history })
+        let Standing { state, choice, history, calibration, shifts, .. } = standing;
+        let f = self.in_units(state.f, shifts.as_deref());
+        Ok(Outcome { f, standard: choice.standard, calibration, history })
     }
 
     fn begin(&self, control: &mut Control<'_>) -> Result<Standing> {
@@ -331,8 +335,15 @@ impl<'a> Fit<'a> {
                 (BlockDescentConfig::default().build()?.init(f, self.rows)?, Vec::new())
             }
         };
-        let mut standing =
-            Standing { state, choice, history: Vec::new(), best: 0, absorbing: None, calibration: None };
+        let mut standing = Standing {
+            state,
+            choice,
+            history: Vec::new(),
+            best: 0,
+            absorbing: None,
+            calibration: None,
+            shifts: None,
+        };
         entries.into_iter().for_each(|entry| self.enter(&mut standing, entry));
         Ok(standing)
     }
@@ -467,6 +478,7 @@ impl<'a> Fit<'a> {
             true => standing.state.f.len() + standing.state.f.len().div_ceil(10),
             false => standing.state.f.len(),
         });
+        standing.shifts = self.held_out_shifts(standing);
         if self.loss_spec.is_margin() && self.has_hold_out() {
             let c = self.loss.outputs();
             let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
@@ -500,15 +512,34 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// The function in the units of the targets: regression was fitted to standardised ones.
-    fn in_units(&self, f: FeatureExpansion) -> FeatureExpansion {
+    /// For each quantile τ the τ-quantile of y − f over the held-out rows: added to f it leaves the share τ of them
+    /// below. Rows that were learnt from lie nearer to f than new ones do, so f itself covers too few.
+    ///
+    /// Where f leaves τ + e below and the chance of the hold-out is s = √(τ(1−τ)/n), only 1 − s²/e² of it is taken.
+    fn held_out_shifts(&self, standing: &Standing) -> Option<Vec<f32>> {
+        let LossSpec::Quantile { levels } = &self.loss_spec else { return None };
+        let (c, n) = (levels.len(), effective_rows(&self.held));
+        let shift = |(k, &level): (usize, &f64)| {
+            let predictions = standing.state.predictions.iter().skip(k).step_by(c);
+            let residuals: Vec<f32> = self.targets.iter().zip(predictions).map(|(y, f)| y - f).collect();
+            let below = residuals.iter().zip(&self.held).filter(|(r, _)| **r < 0.0);
+            let excess = below.map(|(_, &w)| f64::from(w)).sum::<f64>() / n - level;
+            let trust = 1.0 - level * (1.0 - level) / (n * excess * excess);
+            (trust.max(0.0) * weighted_quantile(&residuals, &self.held, level)) as f32
+        };
+        self.has_hold_out().then(|| levels.iter().enumerate().map(shift).collect())
+    }
+
+    /// The function in the units of the targets, shifted: regression was fitted to standardised ones.
+    fn in_units(&self, f: FeatureExpansion, shifts: Option<&[f32]>) -> FeatureExpansion {
         if self.units.is_empty() {
             return f;
         }
         // The quantile loss has several outputs for its one target.
         let c = f.outputs();
         let units = |i: usize| self.units[i % c % self.units.len()];
-        let shifted = |(i, o): (usize, &f32)| (units(i).0 + units(i).1 * f64::from(*o)) as f32;
+        let shift = |i: usize| shifts.map_or(0.0, |shifts| f64::from(shifts[i]));
+        let shifted = |(i, o): (usize, &f32)| (units(i).0 + units(i).1 * (f64::from(*o) + shift(i))) as f32;
         let offset = f.offset().iter().enumerate().map(shifted).collect();
         let mut out = FeatureExpansion::new(f.map().clone(), offset);
         for b in 0..f.len() {
@@ -516,85 +547,6 @@ impl<'a> Fit<'a> {
             out.push(f.coefficients(b).iter().enumerate().map(scaled).collect());
         }
         out
-    }
-
-    fn save_if_due(&self, standing: &Standing, due: &mut Due, control: &Control<'_>) -> Result<()> {
-        let Some(policy) = control.checkpoint.as_ref() else { return Ok(()) };
-        if !due.now(policy) {
-            return Ok(());
-        }
-        let f = &standing.state.f;
-        let mut container = Container::new(CHECKPOINT);
-        container.set_field("options", self.options)?;
-        container.set_field("fingerprint", &format!("{:016x}", self.fingerprint))?;
-        container.set_field("path", &f.path())?;
-        container.set_field("choice", &standing.choice)?;
-        container.set_field("history", &standing.history)?;
-        container.set_field("best", &standing.best)?;
-        container.set_field("absorbing", &standing.absorbing)?;
-        container.set_field("calibration", &standing.calibration)?;
-        let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect();
-        container.insert("coefficients", vec![f.len(), f.map().block_size, f.outputs()], coefficients)?;
-        let predictions = standing.state.predictions.clone();
-        container.insert("predictions", vec![self.rows.len(), f.outputs()], predictions)?;
-        container.save(&policy.path)
-    }
-
-    /// Whether the features of a user's kernel, known by name alone, are those that the predictions of a checkpoint were
-    /// made of: compared on the first rows, to rounding.
-    fn reproduces(&self, f: &FeatureExpansion, predictions: &[f32]) -> Result<bool> {
-        const PROBES: usize = 16;
-        if !self.options.kernel.has_user_part() {
-            return Ok(true);
-        }
-        let few = self.rows.len().min(PROBES);
-        let mut again = vec![0.0; few * f.outputs()];
-        f.evaluate(self.rows.slice(0..few), &mut again)?;
-        let size = again.iter().fold(1.0_f32, |most, v| most.max(v.abs()));
-        Ok(again.iter().zip(predictions).all(|(a, b)| (a - b).abs() <= 1e-3 * size))
-    }
-
-    /// Continues where a checkpoint of the same fit left off, bit for bit.
-    fn resume(&self, path: &Path) -> Result<Standing> {
-        let mut container = Container::load(path)?;
-        container.expect_kind(CHECKPOINT)?;
-        let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
-        let options: Options = container.field("options")?;
-        let same = Options { max_time: None, chunk: 0, ..options }
-            == Options { max_time: None, chunk: 0, ..self.options.clone() };
-        if !same {
-            return Err(differs("settings"));
-        }
-        if container.field::<String>("fingerprint")? != format!("{:016x}", self.fingerprint) {
-            return Err(differs("data"));
-        }
-        let choice: Choice = container.field("choice")?;
-        let map = self.map(&Setting::from_choice(choice, &self.moments, &self.options.kernel))?;
-        let mut f = FeatureExpansion::new(map, self.offset.clone());
-        if container.field::<crate::compute::Path>("path")? != f.path() {
-            return Err(differs("instruction path (another machine wrote it); its results"));
-        }
-        let (m, c) = (f.map().block_size, f.outputs());
-        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
-        let coefficients = container.take_f32s("coefficients", &[blocks, m, c])?;
-        coefficients.chunks_exact(m * c).for_each(|block| f.push(block.to_vec()));
-        let predictions = container.take_f32s("predictions", &[self.rows.len(), c])?;
-        if !self.reproduces(&f, &predictions)? {
-            return Err(differs("kernel's features"));
-        }
-        let history: Vec<HistoryEntry> = container.field("history")?;
-        let best: usize = container.field("best")?;
-        if best > history.len() || history.len() > self.max_blocks() || blocks > 2 * self.max_blocks() + 1 {
-            return Err(Error::Format("the checkpoint contradicts itself".into()));
-        }
-        Ok(Standing {
-            state: BlockState::resume(f, predictions),
-            choice,
-            history,
-            best,
-            absorbing: container.field("absorbing")?,
-            calibration: container.field("calibration")?,
-        })
     }
 }
 
