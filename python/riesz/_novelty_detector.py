@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from riesz._kernel_machine import ROWS, sample_weights, seed_of
+from riesz._kernel_machine import seed_of
 from riesz._riesz import Detector
+from riesz._rows import ROWS, Rows, sample_weights
 from riesz._saved import Saved
 
 _SETTINGS = ("kernel", "bandwidth", "scaling", "nu", "contamination", "n_components")
 
 
-class KernelNoveltyDetector(OutlierMixin, Saved):
+class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
     """Rows unlike most of those seen, by a one-class kernel machine on random features.
 
     Learns a function that is large where rows are many and the level below which a row is novel:
@@ -129,8 +130,7 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
         ndarray of shape (n,)
             Large for usual rows.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, **ROWS)
+        rows = self._rows(X)
         return self._model.scores(rows, n_jobs=self.n_jobs).astype(np.float64)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:

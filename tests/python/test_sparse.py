@@ -132,15 +132,15 @@ def test_arrays_that_contradict_each_other_are_refused(name, value, message):
     X = sp.csr_array(([1.0, 2.0, 3.0, 4.0], [0, 1, 2, 0], [0, 1, 2, 4]), shape=(3, 3))
     setattr(X, name, np.array(value, dtype=getattr(X, name).dtype))
     with pytest.raises(InvalidInput, match=message):
-        machine._machine.decision(X)
+        machine._model.decision(X)
 
 
 def test_rust_takes_rows_only():
     machine = KernelRegressor(max_blocks=1, random_state=0).fit(np.eye(3), np.arange(3.0))
     with pytest.raises(InvalidInput, match="its format is csc, not csr"):
-        machine._machine.decision(sp.csc_array(np.eye(3)))
+        machine._model.decision(sp.csc_array(np.eye(3)))
     with pytest.raises(TypeError, match="sparse array by rows"):
-        machine._machine.decision(sp.csr_array(np.eye(3, dtype=int)))
+        machine._model.decision(sp.csr_array(np.eye(3, dtype=int)))
 
 
 def test_a_checkpoint_does_not_mind(tmp_path):
