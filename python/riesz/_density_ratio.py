@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import seed_of
 from riesz._progress import progress
@@ -25,6 +26,7 @@ _SETTINGS = (
 )
 
 
+@documented
 class DensityRatioEstimator(Rows, Saved):
     """The ratio ``r(x) = p(x) / q(x)`` of two densities, from a sample of each.
 
@@ -54,23 +56,12 @@ class DensityRatioEstimator(Rows, Saved):
         Most blocks; how many there are is decided by held-out loss.
     max_time : float, optional
         Most seconds; the choice of bandwidth and blocks gets half of them.
-    random_state : int, RandomState or None, default=None
-        Seed of everything random; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given; never changes the result.
-    verbose : int, default=0
-        Whether to show progress.
+    $run
+    $verbose
 
     Attributes
     ----------
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
-    bandwidth_ : float
-        Bandwidth used.
-    scaling_ : {"none", "standard"}
-        Scaling used.
+    $columns
     n_blocks_ : int
         Blocks; 0 where nothing predicts held-out rows better than ``r = 1``.
     history_ : list of dict
@@ -84,6 +75,8 @@ class DensityRatioEstimator(Rows, Saved):
     Each sample counts as much as the other, whatever their sizes. Ratios are kept between one over
     the number of rows of the numerator and the number of rows of the denominator: what is beyond
     cannot be told from zero or infinity. Far from both samples the ratio tends to one.
+
+    $arrays
 
     Examples
     --------
@@ -137,9 +130,9 @@ class DensityRatioEstimator(Rows, Saved):
 
         Parameters
         ----------
-        X_numerator : array-like of shape (n, d)
+        X_numerator : array-like or sparse array of shape (n, d)
             Rows drawn from p.
-        X_denominator : array-like of shape (m, d)
+        X_denominator : array-like or sparse array of shape (m, d)
             Rows drawn from q.
         sample_weight_numerator : array-like of shape (n,), optional
             Weights of the rows of p; only their proportions count.
@@ -171,7 +164,7 @@ class DensityRatioEstimator(Rows, Saved):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -186,7 +179,7 @@ class DensityRatioEstimator(Rows, Saved):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -207,10 +200,10 @@ class DensityRatioEstimator(Rows, Saved):
 
         Parameters
         ----------
-        X_numerator : array-like of shape (n, d), optional
+        X_numerator : array-like or sparse array of shape (n, d), optional
             Rows drawn from p that were not learnt from. Unless rows are given, the estimate is that
             of the fit, at rows that were held out.
-        X_denominator : array-like of shape (m, d), optional
+        X_denominator : array-like or sparse array of shape (m, d), optional
             Rows drawn from q that were not learnt from.
         kind : {"kl", "pearson"}, default="kl"
             "kl" is ``E_p log r``, by the bound of Donsker and Varadhan ``E_p f - log E_q exp(f)``;
