@@ -76,7 +76,8 @@ class DensityRatioEstimator(Rows, Saved):
     the number of rows of the numerator and the number of rows of the denominator: what is beyond
     cannot be told from zero or infinity. Far from both samples the ratio tends to one.
 
-    $arrays
+    The fit copies both samples in single precision, with their zeros where they came as sparse
+    arrays. Ratios are computed in single precision and returned in the precision of ``X``.
 
     Examples
     --------
