@@ -6,8 +6,9 @@
 The data are `--rows` × 10 float32 numbers, half of them zero, and a function of six of the columns
 with noise. Estimators that keep time get `--max-time` seconds. Per estimator one line: seconds of
 fit and of prediction on 10,000 further rows, peak resident memory of the fit beyond the data, and
-the score on those rows (accuracy, R², explained pinball loss; for features the largest error of a
-kernel value).
+the score on those rows: accuracy, R², explained pinball loss; for features the largest error of a
+kernel value; for novelty the area under the curve (AUC) of telling rows from rows twice as long;
+for ratios that of telling rows with positive targets from the others, which are the two samples.
 """
 
 from __future__ import annotations
@@ -65,6 +66,18 @@ def _features(_: float) -> Any:
     return RandomFeatures(random_state=0)
 
 
+def _novelty(_: float) -> Any:
+    from riesz import KernelNoveltyDetector
+
+    return KernelNoveltyDetector(random_state=0)
+
+
+def _ratio(seconds: float) -> Any:
+    from riesz import DensityRatioEstimator
+
+    return DensityRatioEstimator(max_time=seconds, random_state=0)
+
+
 ESTIMATORS: dict[str, Maker] = {
     "classifier": _classifier,
     "regressor": _regressor,
@@ -72,6 +85,8 @@ ESTIMATORS: dict[str, Maker] = {
     "quantiles": _quantiles,
     "process": _process,
     "features": _features,
+    "novelty": _novelty,
+    "ratio": _ratio,
 }
 
 
@@ -91,6 +106,14 @@ def kernel_error(model: Any, X: Any) -> float:
     return float(np.abs(Z @ Z.T - np.exp(-squares / (2 * model.bandwidth_**2))).max())
 
 
+def auc(high: Any, low: Any) -> float:
+    """The share of pairs that are in order."""
+    from sklearn.metrics import roc_auc_score
+
+    labels = np.repeat([1, 0], [len(high), len(low)])
+    return float(roc_auc_score(labels, np.concatenate([high, low])))
+
+
 def measure(name: str, rows: int, seconds: float, sparse: bool) -> dict[str, Any]:
     """One fit and one prediction."""
     X, y = table(rows)
@@ -102,13 +125,19 @@ def measure(name: str, rows: int, seconds: float, sparse: bool) -> dict[str, Any
 
         train, test = sp.csr_array(train), sp.csr_array(test)
     del X
+    samples = (train[y[:rows] > 0], train[y[:rows] <= 0]) if name == "ratio" else (train, y[:rows])
     model = ESTIMATORS[name](seconds)
     before = reset_peak()
     start = time.perf_counter()
-    model.fit(train, y[:rows])
+    model.fit(*samples)
     fitted = time.perf_counter()
     if name == "features":
         score = kernel_error(model, test if not sparse else test.toarray())
+    elif name == "novelty":
+        score = auc(model.score_samples(test), model.score_samples(2 * test))
+    elif name == "ratio":
+        positive, ratios = y[rows:] > 0, model.predict(test)
+        score = auc(ratios[positive], ratios[~positive])
     else:
         score = model.score(test, y[rows:])
     return {

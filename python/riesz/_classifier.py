@@ -12,7 +12,9 @@ from sklearn.utils.validation import column_or_1d
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import KernelMachine, plain, sample_weights
+from riesz._kernel_machine import KernelMachine
+from riesz._rows import sample_weights
+from riesz._saved import plain
 
 
 @documented
@@ -130,7 +132,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ndarray of shape (n,)
         """
         X = self._rows(X)
-        return self.classes_[self._machine.classes(X, n_jobs=self.n_jobs)]
+        return self.classes_[self._model.classes(X, n_jobs=self.n_jobs)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the probability of each class, in the order of ``classes_``.
@@ -147,7 +149,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             held-out rows.
         """
         X = self._rows(X)
-        return self._machine.probabilities(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        return self._model.probabilities(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return scores: of the second of two classes, or of each class.
@@ -162,7 +164,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ndarray of shape (n,) or (n, classes)
         """
         X = self._rows(X)
-        scores = self._machine.decision(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        scores = self._model.decision(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _labelled(
@@ -220,10 +222,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         note["classes"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
         return note
 
-    def _read_task(
-        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
-    ) -> None:
-        task = summary["task"]
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        task = model.summary()["task"]
         if "classification" not in task:
             raise InvalidInput("the file holds a regression; read it with KernelRegressor.load")
         parameters = note.get("parameters", {})
@@ -231,7 +231,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             parameters["class_weight"] = dict(pairs)
         classes = note.get("classes")
         if classes is None:
-            self.classes_ = np.array(class_names or range(task["classification"]))
+            self.classes_ = np.array(model.class_names or range(task["classification"]))
         elif (dtype := np.dtype(classes["dtype"])).kind in _KINDS:
             self.classes_ = np.array(classes["values"], dtype=dtype)
         else:

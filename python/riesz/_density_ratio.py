@@ -1,18 +1,18 @@
 """Ratios of densities from two samples."""
 
-import json
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import ROWS, plain, sample_weights, seed_of
+from riesz._kernel_machine import seed_of
 from riesz._progress import progress
 from riesz._riesz import Ratio
+from riesz._rows import ROWS, Rows, sample_weights
+from riesz._saved import Saved
 
 _SETTINGS = (
     "loss",
@@ -26,7 +26,8 @@ _SETTINGS = (
 )
 
 
-class DensityRatioEstimator(BaseEstimator):
+@documented
+class DensityRatioEstimator(Rows, Saved):
     """The ratio ``r(x) = p(x) / q(x)`` of two densities, from a sample of each.
 
     Neither density is estimated. A function ``f`` of random features is learnt by block functional
@@ -55,23 +56,12 @@ class DensityRatioEstimator(BaseEstimator):
         Most blocks; how many there are is decided by held-out loss.
     max_time : float, optional
         Most seconds; the choice of bandwidth and blocks gets half of them.
-    random_state : int, RandomState or None, default=None
-        Seed of everything random; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, all cores (or ``RAYON_NUM_THREADS``) unless given; never changes the result.
-    verbose : int, default=0
-        Whether to show progress.
+    $run
+    $verbose
 
     Attributes
     ----------
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
-    bandwidth_ : float
-        Bandwidth used.
-    scaling_ : {"none", "standard"}
-        Scaling used.
+    $columns
     n_blocks_ : int
         Blocks; 0 where nothing predicts held-out rows better than ``r = 1``.
     history_ : list of dict
@@ -86,6 +76,9 @@ class DensityRatioEstimator(BaseEstimator):
     the number of rows of the numerator and the number of rows of the denominator: what is beyond
     cannot be told from zero or infinity. Far from both samples the ratio tends to one.
 
+    The fit copies both samples in single precision, with their zeros where they came as sparse
+    arrays. Ratios are computed in single precision and returned in the precision of ``X``.
+
     Examples
     --------
     >>> import numpy as np
@@ -98,7 +91,7 @@ class DensityRatioEstimator(BaseEstimator):
     True
     """
 
-    _ratio: Ratio
+    _kind = Ratio
 
     def __init__(
         self,
@@ -138,9 +131,9 @@ class DensityRatioEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X_numerator : array-like of shape (n, d)
+        X_numerator : array-like or sparse array of shape (n, d)
             Rows drawn from p.
-        X_denominator : array-like of shape (m, d)
+        X_denominator : array-like or sparse array of shape (m, d)
             Rows drawn from q.
         sample_weight_numerator : array-like of shape (n,), optional
             Weights of the rows of p; only their proportions count.
@@ -172,7 +165,7 @@ class DensityRatioEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -180,14 +173,14 @@ class DensityRatioEstimator(BaseEstimator):
         ndarray of shape (n,)
         """
         X = self._rows(X)
-        return self._ratio.ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        return self._model.ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def log_ratio(self, X: ArrayLike) -> NDArray[Any]:
         """Return logarithms of ratios in the precision of ``X``.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -195,7 +188,7 @@ class DensityRatioEstimator(BaseEstimator):
         ndarray of shape (n,)
         """
         X = self._rows(X)
-        return self._ratio.log_ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        return self._model.log_ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def divergence(
         self,
@@ -208,10 +201,10 @@ class DensityRatioEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X_numerator : array-like of shape (n, d), optional
+        X_numerator : array-like or sparse array of shape (n, d), optional
             Rows drawn from p that were not learnt from. Unless rows are given, the estimate is that
             of the fit, at rows that were held out.
-        X_denominator : array-like of shape (m, d), optional
+        X_denominator : array-like or sparse array of shape (m, d), optional
             Rows drawn from q that were not learnt from.
         kind : {"kl", "pearson"}, default="kl"
             "kl" is ``E_p log r``, by the bound of Donsker and Varadhan ``E_p f - log E_q exp(f)``;
@@ -229,69 +222,19 @@ class DensityRatioEstimator(BaseEstimator):
         if (X_numerator is None) != (X_denominator is None):
             raise InvalidInput("a divergence takes rows of both samples, or of none")
         if X_numerator is None:
-            held_out: float = self._ratio.summary()["divergences"][kind]
+            held_out: float = self._model.summary()["divergences"][kind]
             return held_out
         numerator, denominator = self._rows(X_numerator), self._rows(X_denominator)
-        kl, pearson = self._ratio.divergences(numerator, denominator, n_jobs=self.n_jobs)
+        kl, pearson = self._model.divergences(numerator, denominator, n_jobs=self.n_jobs)
         return kl if kind == "kl" else pearson
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a model file.
-
-        Parameters
-        ----------
-        path : path
-            The file; it is written atomically.
-        """
-        check_is_fitted(self)
-        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = self.seed_
-        note: dict[str, Any] = {"parameters": parameters}
-        if hasattr(self, "feature_names_in_"):
-            note["feature_names"] = self.feature_names_in_.tolist()
-        self._ratio.save(path, json.dumps(note))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "DensityRatioEstimator":
-        """Read an estimator from a model file; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : path
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        estimator
-            Fitted, ready to predict.
-        """
-        ratio, text = Ratio.load(path)
-        try:
-            note = json.loads(text) or {}
-            estimator = cls(**note.get("parameters", {}))
-            if "feature_names" in note:
-                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
-        estimator.n_features_in_ = ratio.summary()["columns"]
-        return estimator._fitted(ratio)
 
     def _fitted(self, ratio: Ratio) -> "DensityRatioEstimator":
         """Keep the ratio and show what it is."""
         summary = ratio.summary()
-        self._ratio = ratio
+        self._model = ratio
         self.bandwidth_ = summary["bandwidth"]
         self.scaling_ = summary["scaling"]
         self.n_blocks_ = summary["blocks"]
         self.history_ = summary["history"]
         self.seed_ = summary["seed"]
         return self
-
-    def _rows(self, X: ArrayLike | None) -> NDArray[Any]:
-        check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
-        return rows
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_ratio")

@@ -56,15 +56,21 @@ projection : {"dense", "structured"}, optional
     How frequencies are drawn; by the number of columns unless given.
 checkpoint : path, optional
     File from which an interrupted fit is resumed, removed when the fit is complete.
+"""
+
+_RUN = """
 random_state : int, RandomState or None, default=None
     Seed; None draws one and keeps it in ``seed_``.
 n_jobs : int, optional
     Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+"""
+
+_VERBOSE = """
 verbose : int, default=0
     1 for a bar on the standard error, 2 for a line per block.
 """
 
-_FITTED = """
+_COLUMNS = """
 n_features_in_ : int
     Columns.
 feature_names_in_ : ndarray of str
@@ -73,6 +79,9 @@ bandwidth_ : float
     The bandwidth used, in the units of the columns after scaling.
 scaling_ : {"none", "standard"}
     The scaling used.
+"""
+
+_FITTED = """
 loss_ : str
     The loss used.
 n_blocks_ : int
@@ -93,7 +102,10 @@ Predictions are computed in single precision and returned in the precision of ``
 _PARAGRAPHS = {
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),
-    "course": _COURSE.strip(),
-    "fitted": _FITTED.strip(),
+    "course": _COURSE.strip() + _RUN.rstrip() + _VERBOSE.rstrip(),
+    "run": _RUN.strip(),
+    "verbose": _VERBOSE.strip(),
+    "columns": _COLUMNS.strip(),
+    "fitted": _COLUMNS.strip() + _FITTED.rstrip(),
     "arrays": _ARRAYS.strip(),
 }

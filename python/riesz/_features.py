@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
 
-from riesz._kernel_machine import ROWS, Kernel, seed_of
+from riesz._kernel_machine import Kernel, seed_of
 from riesz._riesz import fit_features, transform_features
+from riesz._rows import ROWS, Rows
 
 
-class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
     """Random features whose inner products approximate a kernel.
 
     Parameters
@@ -127,9 +128,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         features : ndarray of shape (n_samples, n_components), float32
             Their inner products are the kernel, on average over seeds.
         """
-        check_is_fitted(self)
         return transform_features(
-            validate_data(self, X, reset=False, **ROWS),
+            self._rows(X),
             kernel=self.kernel,
             bandwidth=self.bandwidth_,
             shift=self.shift_.tolist(),
@@ -140,6 +140,5 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags

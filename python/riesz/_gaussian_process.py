@@ -1,24 +1,23 @@
 """Regression with uncertainty."""
 
-import json
 import numbers
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import ROWS, plain, seed_of
+from riesz._kernel_machine import seed_of
 from riesz._riesz import Process
+from riesz._rows import ROWS, Rows
+from riesz._saved import Saved
 
 _SETTINGS = ("signal", "noise", "learning_rows", "approximation", "inducing", "neighbours")
 
 
-class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(RegressorMixin, Rows, Saved):
     """Regression by a Gaussian process: predictions with their uncertainty.
 
     Targets are ``c + f(x) + noise``: a constant (their mean), a Gaussian process ``f`` with
@@ -87,7 +86,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
     True
     """
 
-    _process: Process
+    _kind = Process
 
     def __init__(
         self,
@@ -149,8 +148,8 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y)
         X, y = self._data(X, y, reset=False)
-        self._process.extend(X, y, n_jobs=self.n_jobs)
-        return self._fitted(self._process)
+        self._model.extend(X, y, n_jobs=self.n_jobs)
+        return self._fitted(self._model)
 
     def predict(
         self,
@@ -184,13 +183,13 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         X = self._rows(X)
         noise = 0.0 if latent else self.noise_
         if return_cov:
-            mean, covariance = self._process.joint(X, n_jobs=self.n_jobs)
+            mean, covariance = self._model.joint(X, n_jobs=self.n_jobs)
             covariance[np.diag_indices(X.shape[0])] += noise
             return mean, covariance
         if return_std:
-            mean, variance = self._process.marginals(X, n_jobs=self.n_jobs)
+            mean, variance = self._model.marginals(X, n_jobs=self.n_jobs)
             return mean, np.sqrt(variance + noise)
-        return self._process.mean(X, n_jobs=self.n_jobs)
+        return self._model.mean(X, n_jobs=self.n_jobs)
 
     def sample_y(
         self,
@@ -224,7 +223,7 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n, n_samples)
         """
         X = self._rows(X)
-        return self._process.sample(
+        return self._model.sample(
             X,
             n_samples,
             seed_of(random_state),
@@ -233,54 +232,10 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a model file.
-
-        Parameters
-        ----------
-        path : path
-            The file; it is written atomically.
-        """
-        check_is_fitted(self)
-        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = self.seed_
-        if parameters["length_scales"] is not None:
-            parameters["length_scales"] = np.asarray(self.length_scales, dtype=float).tolist()
-        note: dict[str, Any] = {"parameters": parameters}
-        if hasattr(self, "feature_names_in_"):
-            note["feature_names"] = self.feature_names_in_.tolist()
-        self._process.save(path, json.dumps(note))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "GaussianProcessRegressor":
-        """Read an estimator from a model file; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : path
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        estimator
-            Fitted, ready to predict.
-        """
-        process, text = Process.load(path)
-        try:
-            note = json.loads(text) or {}
-            estimator = cls(**note.get("parameters", {}))
-            if "feature_names" in note:
-                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
-        estimator.n_features_in_ = process.summary()["columns"]
-        return estimator._fitted(process)
-
     def _fitted(self, process: Process) -> "GaussianProcessRegressor":
         """Keep the process and show what it is."""
         summary = process.summary()
-        self._process = process
+        self._model = process
         self.signal_ = summary["signal"]
         self.noise_ = summary["noise"]
         self.length_scales_ = summary["length_scales"]
@@ -312,15 +267,9 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):
         rows, values = validate_data(self, X, y, reset=reset, validate_separately=(ROWS, targets))
         return rows, np.ascontiguousarray(column_or_1d(values, warn=True))
 
-    def _rows(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
-        return rows
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_process")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _note(self) -> dict[str, Any]:
+        note = super()._note()
+        if self.length_scales is not None:
+            scales = np.asarray(self.length_scales, dtype=float).tolist()
+            note["parameters"]["length_scales"] = scales
+        return note

@@ -1,6 +1,5 @@
 """What the kernel machines share as scikit-learn estimators."""
 
-import json
 import numbers
 import os
 from collections.abc import Callable
@@ -9,33 +8,25 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from riesz._errors import InvalidInput
 from riesz._progress import progress
 from riesz._riesz import Machine
+from riesz._rows import ROWS, Rows
+from riesz._saved import Saved
 
 _Self = TypeVar("_Self", bound="KernelMachine")
 
 # A name, or a function of an array, a seed and a number of features that returns features.
 Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 
-# How arrays, dense or sparse by rows, reach Rust, which borrows them and names the row and column
-# of what is not finite.
-ROWS = {
-    "accept_sparse": "csr",
-    "dtype": (np.float64, np.float32),
-    "order": "C",
-    "ensure_all_finite": False,
-}
-
 
 # A dataclass writes the constructor: explicit, as scikit-learn and editors want it, from parameters
 # that are declared once. Equality and text stay those of estimators.
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelMachine(BaseEstimator):
+class KernelMachine(Rows, Saved):
     """What the estimators share: parameters, validation, the fitted machine and its file."""
 
     kernel: Kernel = "gaussian"
@@ -56,6 +47,8 @@ class KernelMachine(BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
+    _kind = Machine
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file, which the ``riesz`` command reads too.
 
@@ -67,67 +60,12 @@ class KernelMachine(BaseEstimator):
             The file; it is written atomically.
         """
         check_is_fitted(self)
-        if callable(self._machine.kernel):
+        if callable(self._model.kernel):
             raise InvalidInput(
-                f"a model file cannot hold kernel = {self._machine.kernel!r}; pickle the estimator,"
+                f"a model file cannot hold kernel = {self._model.kernel!r}; pickle the estimator,"
                 " or fit it with a kernel that has a name"
             )
-        try:
-            note = json.dumps(self._note(), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"{error}; a model file holds plain values, pickle the rest"
-            ) from None
-        self._machine.save(path, note)
-
-    @classmethod
-    def load(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:
-        """Read an estimator from a model file; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : path
-            A file written by :meth:`save` or by ``riesz fit``.
-
-        Returns
-        -------
-        estimator
-            Fitted, ready to predict or to learn more by :meth:`partial_fit`.
-        """
-        machine, text = Machine.load(path)
-        try:
-            return cls._restored(machine, json.loads(text) or {})
-        except InvalidInput:
-            raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
-
-    @classmethod
-    def _restored(cls: type[_Self], machine: Machine, note: dict[str, Any]) -> _Self:
-        summary = machine.summary()
-        estimator = cls()
-        estimator._read_task(summary, machine.class_names, note)
-        estimator.set_params(**note.get("parameters", {}))
-        estimator.n_features_in_ = summary["columns"]
-        if "feature_names" in note:
-            estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
-        return estimator._fitted(machine)
-
-    def _note(self) -> dict[str, Any]:
-        """Return what `save` adds to the machine, as values JSON knows."""
-        parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = self.seed_
-        note: dict[str, Any] = {"parameters": parameters}
-        if hasattr(self, "feature_names_in_"):
-            note["feature_names"] = self.feature_names_in_.tolist()
-        return note
-
-    def _read_task(
-        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
-    ) -> None:
-        """Set what describes the targets, or refuse a machine of the other task."""
-        raise NotImplementedError
+        super().save(path)
 
     def _learn(
         self,
@@ -155,13 +93,13 @@ class KernelMachine(BaseEstimator):
         self, X: NDArray[Any], y: NDArray[np.float32], weights: NDArray[np.float32] | None
     ) -> Machine:
         with progress(self.verbose) as observer:
-            self._machine.partial_fit(X, y, weights, n_jobs=self.n_jobs, observer=observer)
-        return self._machine
+            self._model.partial_fit(X, y, weights, n_jobs=self.n_jobs, observer=observer)
+        return self._model
 
     def _fitted(self: _Self, machine: Machine) -> _Self:
         """Keep the machine and show what it is."""
         summary = machine.summary()
-        self._machine = machine
+        self._model = machine
         self.bandwidth_ = summary["bandwidth"]
         self.scaling_ = summary["scaling"]
         self.loss_ = loss_name(summary)
@@ -180,27 +118,6 @@ class KernelMachine(BaseEstimator):
         )
         return data
 
-    def _rows(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
-        return rows
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_machine")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def sample_weights(sample_weight: ArrayLike | None) -> NDArray[np.float32] | None:
-    """Return weights as Rust borrows them."""
-    if sample_weight is None:
-        return None
-    weights: NDArray[np.float32] = column_or_1d(sample_weight, dtype=np.float32)
-    return np.ascontiguousarray(weights)
-
 
 def loss_name(summary: dict[str, Any]) -> str:
     """Return the name of the loss, which stands before its parameters where it has some."""
@@ -214,10 +131,3 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
         return int(random_state)
     bits: np.uint64 = check_random_state(random_state).randint(0, 2**64, dtype=np.uint64)
     return int(bits)
-
-
-def plain(value: Any) -> Any:
-    """Return a parameter as a value JSON knows, where there is one."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -5,16 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from riesz._kernel_machine import ROWS, sample_weights, seed_of
+from riesz._documentation import documented
+from riesz._kernel_machine import seed_of
 from riesz._riesz import Detector
+from riesz._rows import ROWS, Rows, sample_weights
 from riesz._saved import Saved
 
 _SETTINGS = ("kernel", "bandwidth", "scaling", "nu", "contamination", "n_components")
 
 
-class KernelNoveltyDetector(OutlierMixin, Saved):
+@documented
+class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
     """Rows unlike most of those seen, by a one-class kernel machine on random features.
 
     Learns a function that is large where rows are many and the level below which a row is novel:
@@ -39,25 +42,19 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
         Whether columns are standardised first. "auto" does so unless the bandwidth is a number.
     n_components : int, default=1024
         Random features. More are more exact far from the rows, where scores are small.
-    random_state : int, RandomState or None, default=None
-        Seed; None draws one and keeps it in ``seed_``.
-    n_jobs : int, optional
-        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+    $run
 
     Attributes
     ----------
     offset_ : float
         The score below which a row is novel.
-    bandwidth_ : float
-        The bandwidth used, in the units of the columns after scaling.
-    scaling_ : {"none", "standard"}
-        The scaling used.
-    n_features_in_ : int
-        Columns.
-    feature_names_in_ : ndarray of str
-        Names of the columns, where they had names.
+    $columns
     seed_ : int
         The seed used.
+
+    Notes
+    -----
+    $arrays
 
     Examples
     --------
@@ -99,7 +96,7 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
         y : ignored
             For pipelines.
@@ -116,12 +113,12 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))
 
-    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+    def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """Return the function itself: a weighted mean of kernels, near 0 far from all rows.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -129,16 +126,15 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
         ndarray of shape (n,)
             Large for usual rows.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, **ROWS)
-        return self._model.scores(rows, n_jobs=self.n_jobs).astype(np.float64)
+        X = self._rows(X)
+        return self._model.scores(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return scores minus ``offset_``: negative for novel rows.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns
@@ -152,7 +148,7 @@ class KernelNoveltyDetector(OutlierMixin, Saved):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d)
             Rows.
 
         Returns

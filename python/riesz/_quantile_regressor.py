@@ -67,7 +67,7 @@ class KernelQuantileRegressor(Regression):
         ndarray of shape (n, quantiles), or (n,) where ``quantiles`` is a number
         """
         X = self._rows(X)
-        evaluate = self._machine.predict if self.non_crossing else self._machine.decision
+        evaluate = self._model.predict if self.non_crossing else self._model.decision
         values = evaluate(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
         return values[:, 0] if np.ndim(self.quantiles) == 0 else values
 
@@ -120,9 +120,8 @@ class KernelQuantileRegressor(Regression):
         note["parameters"]["quantiles"] = self._levels() if several else float(self.quantiles)
         return note
 
-    def _read_task(
-        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
-    ) -> None:
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        summary = model.summary()
         if loss_name(summary) != "quantile":
             raise InvalidInput(
                 "the file holds no quantiles; read it with KernelRegressor.load or"

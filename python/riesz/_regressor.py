@@ -10,7 +10,8 @@ from sklearn.utils import Tags
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import KernelMachine, loss_name, sample_weights
+from riesz._kernel_machine import KernelMachine, loss_name
+from riesz._rows import sample_weights
 
 _Self = TypeVar("_Self", bound="Regression")
 
@@ -141,7 +142,7 @@ class KernelRegressor(MultiOutputMixin, Regression):
             The mean of each row's targets for "square" and "poisson", the median for "absolute".
         """
         X = self._rows(X)
-        values = self._machine.predict(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        values = self._model.predict(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
         return values.reshape(-1, *self._targets)
 
     def __sklearn_tags__(self) -> Tags:
@@ -152,9 +153,8 @@ class KernelRegressor(MultiOutputMixin, Regression):
     def _note(self) -> dict[str, Any]:
         return super()._note() | {"targets": list(self._targets)}
 
-    def _read_task(
-        self, summary: dict[str, Any], class_names: list[str], note: dict[str, Any]
-    ) -> None:
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        summary = model.summary()
         task = summary["task"]
         if "regression" not in task:
             raise InvalidInput(

@@ -44,15 +44,13 @@ def transform_features(
 class Detector:
     @staticmethod
     def fit(
-        x: NDArray[np.float32] | NDArray[np.float64],
+        x: _Table,
         weights: NDArray[np.float32] | None = None,
         *,
         settings: dict[str, Any],
         n_jobs: int | None = None,
     ) -> Detector: ...
-    def scores(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
+    def scores(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def summary(self) -> dict[str, Any]: ...
     def to_bytes(self) -> bytes: ...
     @classmethod
@@ -156,8 +154,8 @@ class Process:
 class Ratio:
     @staticmethod
     def fit(
-        numerator: NDArray[np.float32] | NDArray[np.float64],
-        denominator: NDArray[np.float32] | NDArray[np.float64],
+        numerator: _Table,
+        denominator: _Table,
         numerator_weights: NDArray[np.float32] | None = None,
         denominator_weights: NDArray[np.float32] | None = None,
         *,
@@ -166,16 +164,12 @@ class Ratio:
         observer: Callable[[str, int, int, float, float | None, float | None, float], object]
         | None = None,
     ) -> Ratio: ...
-    def log_ratio(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
-    def ratio(
-        self, x: NDArray[np.float32] | NDArray[np.float64], *, n_jobs: int | None = None
-    ) -> NDArray[np.float32]: ...
+    def log_ratio(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def ratio(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def divergences(
         self,
-        numerator: NDArray[np.float32] | NDArray[np.float64],
-        denominator: NDArray[np.float32] | NDArray[np.float64],
+        numerator: _Table,
+        denominator: _Table,
         *,
         n_jobs: int | None = None,
     ) -> tuple[float, float]: ...

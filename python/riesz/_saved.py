@@ -44,23 +44,33 @@ class Saved(BaseEstimator):
         Parameters
         ----------
         path : path
-            A file written by :meth:`save`.
+            A file written by :meth:`save`; those of kernel machines also by ``riesz fit``.
 
         Returns
         -------
         estimator
-            Fitted.
+            Fitted, as it was saved.
         """
         model, text = cls._kind.load(path)
         try:
-            note = json.loads(text) or {}
-            estimator = cls(**note.get("parameters", {}))
-            if "feature_names" in note:
-                estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
+            return cls._restored(model, json.loads(text) or {})
+        except InvalidInput:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None
+
+    @classmethod
+    def _restored(cls: type[_Self], model: Any, note: dict[str, Any]) -> _Self:
+        estimator = cls()
+        estimator._read_task(model, note)
+        estimator.set_params(**note.get("parameters", {}))
         estimator.n_features_in_ = model.summary()["columns"]
+        if "feature_names" in note:
+            estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
         return estimator._fitted(model)
+
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        """Set what describes the task beside the parameters, or refuse a model of another."""
 
     def _note(self) -> dict[str, Any]:
         """Return what `save` adds to the model, as values JSON knows."""

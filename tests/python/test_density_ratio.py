@@ -172,7 +172,7 @@ def test_threads_and_repetition_change_nothing(pair, fitted):
     p, q = pair
     again = DensityRatioEstimator(random_state=0, n_jobs=1).fit(p, q)
     np.testing.assert_array_equal(again.predict(q), fitted.predict(q))
-    assert again._ratio.to_bytes() == fitted._ratio.to_bytes()
+    assert again._model.to_bytes() == fitted._model.to_bytes()
 
 
 def test_precision_and_tables(pair, fitted):

@@ -10,16 +10,20 @@ from sklearn.base import clone
 
 import riesz
 from riesz import (
+    DensityRatioEstimator,
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     RandomFeatures,
 )
 
 ESTIMATORS = [
+    DensityRatioEstimator,
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     RandomFeatures,
@@ -59,7 +63,8 @@ def test_every_default_is_the_one_described(cls):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_every_fitted_attribute_is_described(cls):
     X = [[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0], [4.0, 2.0], [5.0, 1.0]]
-    estimator = cls(random_state=0, n_jobs=1).fit(X, [0, 1, 0, 1, 0, 1])
+    second = X[::-1] if cls is DensityRatioEstimator else [0, 1, 0, 1, 0, 1]
+    estimator = cls(random_state=0, n_jobs=1).fit(X, second)
     fitted = {name for name in vars(estimator) if name.endswith("_") and name[0] != "_"}
     missing = fitted - {"n_features_in_", *section(cls, "Attributes")}
     assert not missing

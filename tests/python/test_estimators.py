@@ -97,7 +97,7 @@ def test_threads_do_not_change_a_bit(waves, rows, settings):
     settings = {"random_state": 1, "max_blocks": 6, "block_size": 256} | settings
     models = [KernelRegressor(n_jobs=n, **settings).fit(X, y) for n in (1, 2, -1, None)]
     values = [model.predict(X) for model in models]
-    assert len({model._machine.to_bytes() for model in models}) == 1
+    assert len({model._model.to_bytes() for model in models}) == 1
     assert all(np.array_equal(values[0], other) for other in values[1:])
 
 
@@ -207,7 +207,7 @@ def test_copies_predict_the_same_and_learn_on_their_own(blobs, copied):
 
 
 def test_damaged_bytes_are_refused(blobs):
-    data = KernelClassifier(**SMALL).fit(*blobs)._machine.to_bytes()
+    data = KernelClassifier(**SMALL).fit(*blobs)._model.to_bytes()
     restore = riesz._riesz.Machine.from_bytes
     assert restore(data).to_bytes() == data
     for damaged in (b"", data[:7], data[:100], data[:-1], data + b"\0", b"\0" * 64, data[::-1]):
@@ -236,7 +236,7 @@ def test_files_bring_everything_back(blobs, waves, tmp_path):
     assert again.random_state == again.seed_ == machine.seed_
     assert again.max_blocks == 3
     assert again.history_ == machine.history_
-    assert again._machine.class_names == ["x", "y", "z"]
+    assert again._model.class_names == ["x", "y", "z"]
     np.testing.assert_array_equal(again.predict_proba(frame), machine.predict_proba(frame))
     with pytest.raises(InvalidInput, match=r"read it with KernelClassifier\.load"):
         KernelRegressor.load(tmp_path / "model")
@@ -253,7 +253,7 @@ def test_files_bring_everything_back(blobs, waves, tmp_path):
 def test_a_file_without_a_note_is_read_too(blobs, tmp_path):
     X, y = blobs
     machine = KernelClassifier(**SMALL).fit(X, np.array(["x", "y", "z"])[y])
-    (tmp_path / "model").write_bytes(machine._machine.to_bytes())
+    (tmp_path / "model").write_bytes(machine._model.to_bytes())
     again = KernelClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X), machine.predict(X))
     assert again.n_features_in_ == 2

@@ -185,6 +185,6 @@ def test_arrays_that_rust_cannot_borrow_are_refused():
         riesz._riesz.Machine.fit(X.astype(np.float16), Y, settings=settings)
     machine = KernelRegressor(random_state=0).fit(X, Y)
     with pytest.raises(InvalidInput, match="X is not C-contiguous"):
-        machine._machine.decision(np.asfortranarray(X))
+        machine._model.decision(np.asfortranarray(X))
     np.testing.assert_array_equal(machine.predict(np.asfortranarray(X)), machine.predict(X))
     np.testing.assert_array_equal(machine.predict(X[::-1])[::-1], machine.predict(X))

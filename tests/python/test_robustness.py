@@ -12,11 +12,14 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
 from riesz import (
+    DensityRatioEstimator,
     GaussianProcessRegressor,
     InvalidInput,
     KernelClassifier,
+    KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     RandomFeatures,
@@ -35,6 +38,8 @@ class Case:
     targets: str | None
     output: str = "predict"
     weights: bool = True
+    # Whether a weight is a number of repetitions, exactly.
+    counts: bool = True
     # What rows that are all equal should be answered with, from their targets; None for no promise.
     centre: Any = None
 
@@ -50,6 +55,16 @@ class Case:
 
     def values(self, fitted, X):
         return getattr(fitted, self.output)(X)
+
+
+@dataclass(frozen=True)
+class TwoSamples(Case):
+    """An estimator of two samples: rows with positive values and all others."""
+
+    def fit(self, X, values, sample_weight=None):
+        samples = np.flatnonzero(values > 0), np.flatnonzero(values <= 0)
+        weights = [None if sample_weight is None else sample_weight[rows] for rows in samples]
+        return clone(self.estimator).fit(*(_safe_indexing(X, rows) for rows in samples), *weights)
 
 
 def shares(labels):
@@ -68,7 +83,7 @@ CASES = [
     Case("huber", KernelRegressor(loss="huber", **QUICK), "numbers"),
     Case("counts", KernelRegressor(loss="poisson", **QUICK), "counts", centre=np.mean),
     Case("ridge", KernelRegressor(solver="ridge", ridge=1e-3, **QUICK), "numbers"),
-    Case("stream", KernelRegressor(solver="stream", **QUICK), "numbers"),
+    Case("stream", KernelRegressor(solver="stream", **QUICK), "numbers", counts=False),
     Case(
         "quantiles",
         KernelQuantileRegressor(quantiles=[0.25, 0.75], **QUICK),
@@ -88,6 +103,20 @@ CASES = [
         None,
         "transform",
         weights=False,
+    ),
+    Case(
+        "novelty",
+        KernelNoveltyDetector(n_components=64, random_state=0, n_jobs=1),
+        None,
+        "decision_function",
+    ),
+    TwoSamples(
+        "ratio",
+        DensityRatioEstimator(**QUICK),
+        None,
+        "log_ratio",
+        counts=False,
+        centre=lambda _: 0.0,
     ),
 ]
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -114,7 +143,9 @@ def data():
 @pytest.fixture(scope="module")
 def reference(data):
     """What each case makes of the plain array."""
-    return {case.name: case.values(case.fit(*data), data[0]) for case in CASES}
+    values = {case.name: case.values(case.fit(*data), data[0]) for case in CASES}
+    assert all(np.std(found) > 0.01 for found in values.values())
+    return values
 
 
 def strided(X):
@@ -209,9 +240,8 @@ def test_repeated_rows(case, data, reference):
     twice = np.repeat(X, 2, axis=0), np.repeat(values, 2)
     found = case.values(fitted := case.fit(*twice), X)
     assert np.isfinite(found).all()
-    if case.weights and case.name != "stream":
-        y = case.y(values)
-        heavy = clone(case.estimator).fit(X, y, sample_weight=np.full(len(X), 2.0))
+    if case.weights and case.counts:
+        heavy = case.fit(X, values, sample_weight=np.full(len(X), 2.0))
         np.testing.assert_array_equal(found, case.values(heavy, X))
     if case.name == "process":
         np.testing.assert_allclose(found, reference[case.name], atol=0.2)
@@ -229,13 +259,17 @@ def test_rows_that_are_all_equal(case, data):
     assert np.isfinite(far).all()
     np.testing.assert_array_equal(found, np.broadcast_to(found[:1], found.shape))
     if case.centre is not None:
-        y = case.y(values)
+        y = case.y(values) if case.targets else values
         np.testing.assert_allclose(found[0], case.centre(y), atol=0.05 * (1 + np.std(y)))
 
 
 @ALL
 def test_three_rows(case):
     X, values = np.array([[0.0, 1.0], [2.0, 0.0], [4.0, 5.0]]), np.array([-1.0, 0.0, 1.0])
+    if isinstance(case, TwoSamples):
+        with pytest.raises(InvalidInput, match="two rows of positive weight"):
+            case.fit(X, values)
+        return
     fitted = case.fit(X, values)
     found = case.values(fitted, X)
     assert len(found) == 3
@@ -248,6 +282,10 @@ def test_one_row(case):
     X, values = np.array([[1.0, 2.0]]), np.array([0.7])
     if case.targets == "labels":
         with pytest.raises(InvalidInput, match="only one class"):
+            case.fit(X, values)
+        return
+    if isinstance(case, TwoSamples):
+        with pytest.raises(ValueError, match="0 sample"):
             case.fit(X, values)
         return
     fitted = case.fit(X, values)

@@ -5,9 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from riesz import (
+    DensityRatioEstimator,
     GaussianProcessRegressor,
     InvalidInput,
     KernelClassifier,
+    KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     RandomFeatures,
@@ -20,7 +22,11 @@ ESTIMATORS = [
     KernelQuantileRegressor(max_blocks=2, block_size=128, bandwidth=2.0, random_state=0),
     GaussianProcessRegressor(learning_rows=100, random_state=0),
     RandomFeatures(n_components=64, random_state=0),
+    KernelNoveltyDetector(n_components=64, random_state=0),
+    DensityRatioEstimator(max_blocks=2, block_size=128, random_state=0),
 ]
+# What gives the numbers of an estimator, where that is not `predict`.
+OUTPUTS = {RandomFeatures: "transform", KernelNoveltyDetector: "decision_function"}
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 
 
@@ -33,8 +39,14 @@ def table(n, dtype, seed=0):
 
 
 def output(estimator, X):
-    method = "transform" if isinstance(estimator, RandomFeatures) else "predict"
-    return getattr(estimator, method)(X)
+    return getattr(estimator, OUTPUTS.get(type(estimator), "predict"))(X)
+
+
+def fitted(estimator, X, y):
+    """Fit, to the rows of each class where two samples are wanted."""
+    if isinstance(estimator, DensityRatioEstimator):
+        return estimator.fit(X[y == 1], X[y == 0])
+    return estimator.fit(X, y)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -44,15 +56,24 @@ def test_results_are_those_of_the_dense_array(estimator, n, dtype):
     if n > 2000 and isinstance(estimator, GaussianProcessRegressor):
         n = 300
     X, dense, y = table(n, dtype)
-    expected = output(estimator.fit(dense, y), dense)
+    expected = output(fitted(estimator, dense, y), dense)
     np.testing.assert_array_equal(output(estimator, X), expected)
-    found = output(estimator.fit(X, y), X)
+    found = output(fitted(estimator, X, y), X)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == expected.dtype
     if hasattr(estimator, "partial_fit"):
         found = output(estimator.partial_fit(X[:50], y[:50]), X)
         expected = output(estimator.fit(dense, y).partial_fit(dense[:50], y[:50]), dense)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_divergences_are_those_of_the_dense_arrays():
+    X, dense, y = table(300, np.float64)
+    estimator = fitted(DensityRatioEstimator(max_blocks=2, random_state=0), X, y)
+    for kind in ("kl", "pearson"):
+        found = estimator.divergence(X[y == 1], X[y == 0], kind=kind)
+        assert found == estimator.divergence(dense[y == 1], dense[y == 0], kind=kind)
+        assert found > 0.05
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -132,15 +153,15 @@ def test_arrays_that_contradict_each_other_are_refused(name, value, message):
     X = sp.csr_array(([1.0, 2.0, 3.0, 4.0], [0, 1, 2, 0], [0, 1, 2, 4]), shape=(3, 3))
     setattr(X, name, np.array(value, dtype=getattr(X, name).dtype))
     with pytest.raises(InvalidInput, match=message):
-        machine._machine.decision(X)
+        machine._model.decision(X)
 
 
 def test_rust_takes_rows_only():
     machine = KernelRegressor(max_blocks=1, random_state=0).fit(np.eye(3), np.arange(3.0))
     with pytest.raises(InvalidInput, match="its format is csc, not csr"):
-        machine._machine.decision(sp.csc_array(np.eye(3)))
+        machine._model.decision(sp.csc_array(np.eye(3)))
     with pytest.raises(TypeError, match="sparse array by rows"):
-        machine._machine.decision(sp.csr_array(np.eye(3, dtype=int)))
+        machine._model.decision(sp.csr_array(np.eye(3, dtype=int)))
 
 
 def test_a_checkpoint_does_not_mind(tmp_path):

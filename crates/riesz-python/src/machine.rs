@@ -2,22 +2,18 @@
 
 use crate::arrays::{matrix, training, Table, Values};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, FitError, InvalidInput};
+use crate::errors::FitError;
+use crate::files;
 use crate::kernel::{function_of, kernel_of};
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::functions::KernelMachine;
-use riesz::model::Container;
-use serde_json::Value;
 use std::path::PathBuf;
 
 /// What a pickle is made of.
 type Parts<'py> = (Bound<'py, PyBytes>, Option<Py<PyAny>>);
-
-/// Header field of a model file that belongs to the estimators.
-const NOTE: &str = "python";
 
 /// A fitted kernel machine.
 #[pyclass(module = "riesz._riesz")]
@@ -148,8 +144,7 @@ impl Machine {
 
     /// The machine as the bytes of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.machine.to_bytes()).map_err(to_py)?;
-        Ok(PyBytes::new(py, &bytes))
+        files::to_bytes(py, || self.machine.to_container())
     }
 
     /// The machine whose `to_bytes` these are, with its kernel where that is a function.
@@ -162,35 +157,21 @@ impl Machine {
         kernel: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let function = kernel.as_ref().map(|kernel| kernel_of(kernel.bind(py))).transpose()?;
-        let read = || match &function {
-            Some(function) => KernelMachine::from_bytes_with_kernel(bytes, function),
-            None => KernelMachine::from_bytes(bytes),
-        };
-        py.detach(read).map(|machine| Self { machine, kernel }).map_err(to_py)
+        let read = |container| KernelMachine::from_container(container, function.as_ref());
+        files::from_bytes(py, bytes, read).map(|machine| Self { machine, kernel })
     }
 
     /// Writes the machine to `path` with a JSON object under the key `python` of the header.
     fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        let note: Value =
-            serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
-        let save = || {
-            let mut container = Container::from_bytes(&self.machine.to_bytes()?)?;
-            container.set_field(NOTE, &note)?;
-            container.save(&path)
-        };
-        py.detach(save).map_err(to_py)
+        files::save(py, path, note, || self.machine.to_container())
     }
 
     /// The machine in the file at `path` and the note it was saved with, `null` for none.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let load = || {
-            let container = Container::load(&path)?;
-            let note: Value = container.field(NOTE)?;
-            let machine = KernelMachine::from_bytes(&container.to_bytes()?)?;
-            Ok((Self { machine, kernel: None }, note.to_string()))
-        };
-        py.detach(load).map_err(to_py)
+        let read = |container| KernelMachine::from_container(container, None);
+        let (machine, note) = files::load(py, path, read)?;
+        Ok((Self { machine, kernel: None }, note))
     }
 
     /// The kernel, where it is a function.

@@ -2,7 +2,8 @@
 
 use crate::arrays::{matrix, Table};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, InvalidInput};
+use crate::errors::to_py;
+use crate::files;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -11,11 +12,8 @@ use riesz::driver::quietly;
 use riesz::functions::{GaussianProcess, Sampling};
 use riesz::model::Container;
 use riesz::random::Seed;
-use serde_json::Value;
+use riesz::Result;
 use std::path::PathBuf;
-
-/// Header field of a model file that belongs to the estimators.
-const NOTE: &str = "python";
 
 type Array1<'py> = Bound<'py, PyArray1<f64>>;
 type Array2<'py> = Bound<'py, PyArray2<f64>>;
@@ -125,46 +123,34 @@ impl Process {
 
     /// The process as the bytes of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.to_container()?.to_bytes()).map_err(to_py)?;
-        Ok(PyBytes::new(py, &bytes))
+        files::to_bytes(py, || self.0.to_container())
     }
 
     /// The process whose `to_bytes` these are.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let read = || {
-            let container = Container::from_bytes(bytes)?;
-            quietly(|control| GaussianProcess::from_container(container, control))
-        };
-        py.detach(read).map(Self).map_err(to_py)
+        files::from_bytes(py, bytes, read).map(Self)
     }
 
     /// Writes the process to `path` with a JSON object under the key `python` of the header.
     fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        let note: Value =
-            serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
-        let save = || {
-            let mut container = self.0.to_container()?;
-            container.set_field(NOTE, &note)?;
-            container.save(&path)
-        };
-        py.detach(save).map_err(to_py)
+        files::save(py, path, note, || self.0.to_container())
     }
 
     /// The process in the file at `path` and the note it was saved with, `null` for none.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let load = || {
-            let container = Container::load(&path)?;
-            let note: Value = container.field(NOTE)?;
-            let process = quietly(|control| GaussianProcess::from_container(container, control))?;
-            Ok((Self(process), note.to_string()))
-        };
-        py.detach(load).map_err(to_py)
+        let (process, note) = files::load(py, path, read)?;
+        Ok((Self(process), note))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let bytes = slf.borrow().to_bytes(slf.py())?;
         Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
     }
+}
+
+/// The process in a file, conditioned on its rows again.
+fn read(container: Container) -> Result<GaussianProcess> {
+    quietly(|control| GaussianProcess::from_container(container, control))
 }

@@ -2,18 +2,14 @@
 
 use crate::arrays::{sample, Table, Values};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, FitError, InvalidInput};
+use crate::errors::FitError;
+use crate::files;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::functions::DensityRatio;
-use riesz::model::Container;
-use serde_json::Value;
 use std::path::PathBuf;
-
-/// Header field of a model file that belongs to the estimators.
-const NOTE: &str = "python";
 
 /// A fitted density ratio.
 #[pyclass(module = "riesz._riesz")]
@@ -88,37 +84,25 @@ impl Ratio {
 
     /// The ratio as the bytes of a model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.to_container()?.to_bytes()).map_err(to_py)?;
-        Ok(PyBytes::new(py, &bytes))
+        files::to_bytes(py, || self.0.to_container())
     }
 
     /// The ratio whose `to_bytes` these are.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        py.detach(|| DensityRatio::from_container(Container::from_bytes(bytes)?)).map(Self).map_err(to_py)
+        files::from_bytes(py, bytes, DensityRatio::from_container).map(Self)
     }
 
     /// Writes the ratio to `path` with a JSON object under the key `python` of the header.
     fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        let note: Value =
-            serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
-        let save = || {
-            let mut container = self.0.to_container()?;
-            container.set_field(NOTE, &note)?;
-            container.save(&path)
-        };
-        py.detach(save).map_err(to_py)
+        files::save(py, path, note, || self.0.to_container())
     }
 
     /// The ratio in the file at `path` and the note it was saved with, `null` for none.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let load = || {
-            let container = Container::load(&path)?;
-            let note: Value = container.field(NOTE)?;
-            Ok((Self(DensityRatio::from_container(container)?), note.to_string()))
-        };
-        py.detach(load).map_err(to_py)
+        let (ratio, note) = files::load(py, path, DensityRatio::from_container)?;
+        Ok((Self(ratio), note))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {

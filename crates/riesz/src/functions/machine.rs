@@ -332,15 +332,16 @@ impl KernelMachine {
 
     /// The model as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.container()?.to_bytes()
+        self.to_container()?.to_bytes()
     }
 
     /// Writes the model atomically.
     pub fn save(&self, path: &Path) -> Result<()> {
-        self.container()?.save(path)
+        self.to_container()?.save(path)
     }
 
-    fn container(&self) -> Result<Container> {
+    /// The model as a file, to whose header a caller may add fields of its own.
+    pub fn to_container(&self) -> Result<Container> {
         let mut container = Container::new(MODEL);
         let mut header = self.header.clone();
         // Settings that never change the result are not part of it.
@@ -380,7 +381,8 @@ impl KernelMachine {
         Self::from_container(Container::load(path)?, Some(kernel))
     }
 
-    fn from_container(mut container: Container, kernel: Option<&KernelSpec>) -> Result<Self> {
+    /// Reads what [`KernelMachine::to_container`] wrote; `kernel` is that of [`KernelMachine::load_with_kernel`].
+    pub fn from_container(mut container: Container, kernel: Option<&KernelSpec>) -> Result<Self> {
         container.expect_kind(MODEL)?;
         let mut header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;

@@ -3,7 +3,7 @@
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, ColumnScaling};
 use super::quantile::weighted_quantile;
-use super::training::check_weights;
+use super::training::{check_weights, Prepared};
 use crate::compute::FEATURE_MULTIPLE;
 use crate::data::Rows;
 use crate::driver::Control;
@@ -92,7 +92,8 @@ struct Header {
 }
 
 impl NoveltyDetector {
-    /// Learns what is usual from `rows`; `weights` count rows, `None`: once each.
+    /// Learns what is usual from `rows`; `weights` count rows, `None`: once each. Below 2,000 rows,
+    /// rows given several times and the weight that counts them lead to the same bits, whatever the order.
     pub fn fit(
         options: &NoveltyOptions,
         rows: Rows<'_>,
@@ -107,14 +108,8 @@ impl NoveltyDetector {
         options.kernel.check_domain(rows)?;
         check_weights(weights, rows.len())?;
         control.start(None);
-        let ones;
-        let weights = match weights {
-            Some(weights) => weights,
-            None => {
-                ones = vec![1.0; rows.len()];
-                &ones
-            }
-        };
+        let data = Prepared::unlabelled(rows, weights);
+        let (rows, weights) = (data.rows()?, &data.weights[..]);
         let (map, standard) = feature_map(options, rows, weights)?;
         let f = learn(options, FeatureExpansion::new(map, vec![0.0]), rows, weights, control)?;
         let mut values = vec![0.0; rows.len()];

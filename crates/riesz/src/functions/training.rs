@@ -88,16 +88,23 @@ pub(crate) const SMALL: usize = 2_000;
 impl<'a> Prepared<'a> {
     /// Encodes class indices for `loss`; merges identical rows of small data.
     pub(crate) fn new(data: &Training<'a>, task: Task, loss: &LossSpec) -> Self {
-        let n = data.rows.len();
-        let mut weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        Self::encoded(data.rows, encode(data.targets, task, loss), data.weights)
+    }
+
+    /// Rows without targets; merges identical rows of small data.
+    pub(crate) fn unlabelled(rows: Rows<'a>, weights: Option<&[f32]>) -> Self {
+        Self::encoded(rows, Vec::new(), weights)
+    }
+
+    fn encoded(rows: Rows<'a>, targets: Vec<f32>, weights: Option<&[f32]>) -> Self {
+        let (n, columns) = (rows.len(), rows.columns());
+        let mut weights = weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         tame(&mut weights);
-        let targets = encode(data.targets, task, loss);
-        let columns = data.rows.columns();
         if n >= SMALL {
-            return Self { x: Cow::Borrowed(&[]), rows: Some(data.rows), columns, targets, weights };
+            return Self { x: Cow::Borrowed(&[]), rows: Some(rows), columns, targets, weights };
         }
         let (x, targets, weights) =
-            merge(&data.rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
+            merge(&rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
         Self { x: Cow::Owned(x), rows: None, columns, targets, weights }
     }
 
