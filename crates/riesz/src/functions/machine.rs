@@ -5,12 +5,13 @@ use super::fit::{class_of, Fit};
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
 use super::start::first_offset;
+use super::stored::{insert_expansion, take_expansion};
 use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
 use crate::driver::{fingerprint, Control, Phase, Progress};
 use crate::error::{Error, Result};
-use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::LossSpec;
 use crate::model::{Container, MODEL};
 use crate::random::Seed;
@@ -348,13 +349,7 @@ impl KernelMachine {
         (header.options.chunk, header.options.max_time) = (0, None);
         container.set_field("machine", &header)?;
         container.set_field("class_names", &self.class_names)?;
-        let (map, c) = (self.f.map(), self.outputs());
-        let coefficients: Vec<f32> =
-            (0..self.f.len()).flat_map(|b| self.f.coefficients(b).iter().copied()).collect();
-        container.insert("coefficients", vec![self.f.len(), map.block_size, c], coefficients)?;
-        container.insert("offset", vec![c], self.f.offset().to_vec())?;
-        container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
-        container.insert("scale", vec![map.columns()], map.scaling.scale.clone())?;
+        insert_expansion(&mut container, &self.f)?;
         Ok(container)
     }
 
@@ -398,15 +393,7 @@ impl KernelMachine {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
         }
         let c = outputs(&header.loss, header.options.task);
-        let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
-        if columns == 0 || c == 0 {
-            return Err(Error::Format("a model needs at least one column and one output".into()));
-        }
-        let scaling = Scaling {
-            shift: container.take_f32s("shift", &[columns])?,
-            scale: container.take_f32s("scale", &[columns])?,
-        };
-        let map = FeatureMap {
+        let f = take_expansion(&mut container, c, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -414,13 +401,7 @@ impl KernelMachine {
             block_size: header.block_size,
             seed: header.options.seed,
             scaling,
-        };
-        map.check().map_err(|e| Error::Format(e.to_string()))?;
-        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
-        let coefficients = container.take_f32s("coefficients", &[blocks, header.block_size, c])?;
-        let offset = container.take_f32s("offset", &[c])?;
-        let mut f = FeatureExpansion::new(map, offset);
-        coefficients.chunks_exact(header.block_size * c).for_each(|block| f.push(block.to_vec()));
+        })?;
         Ok(Self { f, header, class_names })
     }
 

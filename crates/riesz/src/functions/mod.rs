@@ -13,6 +13,7 @@ mod quantile;
 mod race;
 mod random_features;
 mod start;
+mod stored;
 mod training;
 
 pub use calibration::Calibration;

@@ -3,12 +3,13 @@
 use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, ColumnScaling};
 use super::quantile::weighted_quantile;
+use super::stored::{insert_expansion, take_expansion};
 use super::training::{check_weights, Prepared};
 use crate::compute::FEATURE_MULTIPLE;
 use crate::data::Rows;
 use crate::driver::Control;
 use crate::error::{Error, Result};
-use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::model::{Container, NOVELTY};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use crate::solver::OneClassConfig;
@@ -163,10 +164,7 @@ impl NoveltyDetector {
     pub fn to_container(&self) -> Result<Container> {
         let mut container = Container::new(NOVELTY);
         container.set_field("novelty", &self.header)?;
-        let map = self.f.map();
-        container.insert("coefficients", vec![map.block_size], self.f.coefficients(0).to_vec())?;
-        container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
-        container.insert("scale", vec![map.columns()], map.scaling.scale.clone())?;
+        insert_expansion(&mut container, &self.f)?;
         Ok(container)
     }
 
@@ -174,17 +172,8 @@ impl NoveltyDetector {
     pub fn from_container(mut container: Container) -> Result<Self> {
         container.expect_kind(NOVELTY)?;
         let header: Header = container.field("novelty")?;
-        let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
-        let invalid = |e: Error| Error::Format(e.to_string());
-        header.options.check().map_err(invalid)?;
-        if columns == 0 || !header.offset.is_finite() {
-            return Err(Error::Format("a detector needs a column and a finite offset".into()));
-        }
-        let scaling = Scaling {
-            shift: container.take_f32s("shift", &[columns])?,
-            scale: container.take_f32s("scale", &[columns])?,
-        };
-        let map = FeatureMap {
+        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        let f = take_expansion(&mut container, 1, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -192,10 +181,10 @@ impl NoveltyDetector {
             block_size: header.block_size,
             seed: header.options.seed,
             scaling,
-        };
-        map.check().map_err(invalid)?;
-        let mut f = FeatureExpansion::new(map, vec![0.0]);
-        f.push(container.take_f32s("coefficients", &[header.block_size])?);
+        })?;
+        if !header.offset.is_finite() || f.len() != 1 {
+            return Err(Error::Format("a detector needs one block and a finite offset".into()));
+        }
         Ok(Self { f, header })
     }
 

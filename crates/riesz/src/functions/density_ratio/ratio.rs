@@ -8,8 +8,9 @@ use crate::compute;
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::{Error, Result};
+use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::functions::HistoryEntry;
-use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::model::{Container, RATIO};
 use crate::random::Seed;
 use crate::space::{FeatureExpansion, Space};
@@ -183,11 +184,7 @@ impl DensityRatio {
         let mut header = self.header.clone();
         header.options.max_time = None;
         container.set_field("density_ratio", &header)?;
-        let (map, blocks) = (self.f.map(), self.f.len());
-        let coefficients: Vec<f32> = (0..blocks).flat_map(|b| self.f.coefficients(b).to_vec()).collect();
-        container.insert("coefficients", vec![blocks, map.block_size], coefficients)?;
-        container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
-        container.insert("scale", vec![map.columns()], map.scaling.scale.clone())?;
+        insert_expansion(&mut container, &self.f)?;
         Ok(container)
     }
 
@@ -200,15 +197,7 @@ impl DensityRatio {
         if !(0.0 < least && least <= 1.0 && 1.0 <= most && most.is_finite()) {
             return Err(Error::Format(format!("ratios range from {least} to {most}")));
         }
-        let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
-        if columns == 0 {
-            return Err(Error::Format("a density ratio needs at least one column".into()));
-        }
-        let scaling = Scaling {
-            shift: container.take_f32s("shift", &[columns])?,
-            scale: container.take_f32s("scale", &[columns])?,
-        };
-        let map = FeatureMap {
+        let f = take_expansion(&mut container, 1, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -216,12 +205,7 @@ impl DensityRatio {
             block_size: header.block_size,
             seed: header.options.seed,
             scaling,
-        };
-        map.check().map_err(|e| Error::Format(e.to_string()))?;
-        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
-        let coefficients = container.take_f32s("coefficients", &[blocks, header.block_size])?;
-        let mut f = FeatureExpansion::new(map, vec![header.options.loss.offset()]);
-        coefficients.chunks_exact(header.block_size).for_each(|block| f.push(block.to_vec()));
+        })?;
         Ok(Self { f, header })
     }
 

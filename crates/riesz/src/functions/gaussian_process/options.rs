@@ -35,7 +35,7 @@ impl std::str::FromStr for Approximation {
     }
 }
 
-/// Settings of [`GaussianProcess`]. What is `None` is learnt.
+/// Settings of [`GaussianProcess`](super::GaussianProcess). What is `None` is learnt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GaussianProcessOptions {
     /// s², in squared units of the targets.

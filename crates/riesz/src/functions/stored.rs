@@ -1,0 +1,38 @@
+//! Expansions in model files.
+
+use crate::error::{Error, Result};
+use crate::kernel::{FeatureMap, Scaling};
+use crate::model::Container;
+use crate::space::{FeatureExpansion, Space};
+
+/// Adds what f is made of: coefficients (blocks×m×C), offset (C), shift and scale of the columns.
+pub(crate) fn insert_expansion(container: &mut Container, f: &FeatureExpansion) -> Result<()> {
+    let (map, c) = (f.map(), f.outputs());
+    let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect();
+    container.insert("coefficients", vec![f.len(), map.block_size, c], coefficients)?;
+    container.insert("offset", vec![c], f.offset().to_vec())?;
+    container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;
+    container.insert("scale", vec![map.columns()], map.scaling.scale.clone())
+}
+
+/// Takes out what [`insert_expansion`] added, for C outputs; `map` completes the scaling.
+pub(crate) fn take_expansion(
+    container: &mut Container,
+    outputs: usize,
+    map: impl FnOnce(Scaling) -> FeatureMap,
+) -> Result<FeatureExpansion> {
+    let columns = container.f32s("shift")?.0.first().copied().unwrap_or(0);
+    if columns == 0 || outputs == 0 {
+        return Err(Error::Format("a model needs at least one column and one output".into()));
+    }
+    let shift = container.take_f32s("shift", &[columns])?;
+    let scale = container.take_f32s("scale", &[columns])?;
+    let map = map(Scaling { shift, scale });
+    map.check().map_err(|e| Error::Format(e.to_string()))?;
+    let block = map.block_size * outputs;
+    let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
+    let coefficients = container.take_f32s("coefficients", &[blocks, map.block_size, outputs])?;
+    let mut f = FeatureExpansion::new(map, container.take_f32s("offset", &[outputs])?);
+    coefficients.chunks_exact(block).for_each(|block| f.push(block.to_vec()));
+    Ok(f)
+}
