@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from riesz._density_ratio import DensityRatioEstimator
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
+    from riesz._load import load
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
@@ -27,11 +28,12 @@ __all__ = [
     "RandomFeatures",
     "RieszError",
     "__version__",
+    "load",
     "simd_path",
 ]
 
 # scikit-learn takes a second to import, which the command line should not wait for.
-_ESTIMATORS = {
+_LATER = {
     "DensityRatioEstimator": "_density_ratio",
     "GaussianProcessRegressor": "_gaussian_process",
     "KernelClassifier": "_classifier",
@@ -39,14 +41,15 @@ _ESTIMATORS = {
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",
     "RandomFeatures": "_features",
+    "load": "_load",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ESTIMATORS:
-        return getattr(import_module(f"riesz.{_ESTIMATORS[name]}"), name)
+    if name in _LATER:
+        return getattr(import_module(f"riesz.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -225,7 +225,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:
         task = model.summary()["task"]
         if "classification" not in task:
-            raise InvalidInput("the file holds a regression; read it with KernelRegressor.load")
+            raise InvalidInput("the file holds a regression; read it with riesz.load")
         parameters = note.get("parameters", {})
         if isinstance(pairs := parameters.get("class_weight"), list):
             parameters["class_weight"] = dict(pairs)

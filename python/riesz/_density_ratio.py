@@ -74,7 +74,8 @@ class DensityRatioEstimator(Rows, Saved):
     -----
     Each sample counts as much as the other, whatever their sizes. Ratios are kept between one over
     the number of rows of the numerator and the number of rows of the denominator: what is beyond
-    cannot be told from zero or infinity. Far from both samples the ratio tends to one.
+    cannot be told from zero or infinity. Far from both samples the ratio scatters around one, by
+    as much as the random features leave (a tenth or two).
 
     The fit copies both samples in single precision, with their zeros where they came as sparse
     arrays. Ratios are computed in single precision and returned in the precision of ``X``.

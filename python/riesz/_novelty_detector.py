@@ -30,8 +30,8 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
         others near them. Small values draw a close border around all rows and are for clean data;
         1 is a kernel density estimate from all rows.
     contamination : float, optional
-        The share of the rows of the fit that :meth:`predict` is to call novel; ``nu`` unless given,
-        as in scikit-learn's one-class machines. It moves ``offset_`` alone.
+        The share of the rows of the fit that :meth:`predict` is to call novel, from 0 to below 1;
+        ``nu`` unless given, as in scikit-learn's one-class machines. It moves ``offset_`` alone.
     kernel : str, default="gaussian"
         A kernel by name, with its parameters in parentheses, or a sum or product of them; see
         :class:`riesz.RandomFeatures` for the list.
@@ -40,8 +40,11 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
         what corresponds to scikit-learn's ``gamma="scale"``.
     scaling : {"auto", "none", "standard"}, default="auto"
         Whether columns are standardised first. "auto" does so unless the bandwidth is a number.
+        Columns that never change keep their unit.
     n_components : int, default=1024
-        Random features. More are more exact far from the rows, where scores are small.
+        Random features, up to 16,384. Far from all rows, scores scatter around 0 by about one over
+        the root of their number: where ``contamination`` is so small that ``offset_`` comes near
+        that, more of them keep far rows below it.
     $run
 
     Attributes

@@ -340,5 +340,5 @@ def test_a_checkpoint_that_is_none_is_refused(waves, tmp_path):
     machine.fit(X, y)
     assert not path.exists()
     machine.save(path)
-    with pytest.raises(InvalidInput, match='kind is "model", expected "checkpoint"'):
+    with pytest.raises(InvalidInput, match="holds a kernel machine, expected a checkpoint"):
         machine.fit(X, y)

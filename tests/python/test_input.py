@@ -142,7 +142,7 @@ def test_parameters_of_losses_are_checked(settings, message):
     [
         (0.0, "quantiles = 0 is outside"),
         ([0.5, 1.0], "quantiles = 1 is outside"),
-        ([0.9, 0.1], "quantiles = 0.1 is outside .0, 1., increasing"),
+        ([0.9, 0.1], "quantiles should increase, but 0.1 follows 0.9"),
         ([], "quantiles is empty"),
         ([[0.1, 0.9]], "should be numbers between 0 and 1"),
         ("median", "should be numbers between 0 and 1"),

@@ -123,7 +123,7 @@ def test_the_function_sees_plain_columns_and_one_seed_a_block(waves):
         (lambda X, seed, m: np.full((len(X), m), np.nan), InvalidInput, "gave NaN as feature 0"),
         (lambda X, seed, m: np.full((len(X), m), np.inf), InvalidInput, "gave inf as feature 0"),
         (lambda X, seed, m: [["a"] * m] * len(X), ValueError, "could not convert string"),
-        (lambda X: X, TypeError, "takes 1 positional argument but 3 were given"),
+        (lambda X: X, InvalidInput, r"its arguments are \(X, seed, n_features\), not \(X\)"),
         (3, InvalidInput, "kernel = 3 should be a name or a function"),
     ],
 )
@@ -210,3 +210,8 @@ def test_a_file_is_refused_and_the_pickle_recommended(blobs, tmp_path):
     with pytest.raises(InvalidInput, match=r"cannot hold kernel = .*fourier.*; pickle"):
         model.save(tmp_path / "model.riesz")
     assert not (tmp_path / "model.riesz").exists()
+
+
+def test_a_kernel_of_two_points_is_refused_before_it_is_called():
+    with pytest.raises(InvalidInput, match=r"its arguments are \(X, seed, n_features\)"):
+        KernelRegressor(kernel=lambda x, y: 1.0).fit(np.zeros((4, 1)), np.zeros(4))

@@ -18,7 +18,11 @@ pub fn to_py(error: Error) -> PyErr {
         },
         Error::Io { path, source } => match source.raw_os_error() {
             // Three arguments make Python choose the subclass, `FileNotFoundError` for one.
-            Some(code) => PyOSError::new_err((code, source.kind().to_string(), path)),
+            Some(code) => {
+                let text = source.to_string();
+                let reason = text.split(" (os error").next().unwrap_or(&text).to_owned();
+                PyOSError::new_err((code, reason, path))
+            }
             None => PyOSError::new_err(format!("{}: {source}", path.display())),
         },
         Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(error.to_string()),

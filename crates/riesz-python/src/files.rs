@@ -41,6 +41,13 @@ pub fn load<T: Send>(
     py.detach(load).map_err(to_py)
 }
 
+/// The kind of model in the file at `path`: model, gaussian_process, novelty or density_ratio.
+#[pyfunction]
+pub fn file_kind(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+    let kind = py.detach(|| Container::load(&path)).map_err(to_py)?.kind().map(str::to_owned);
+    Ok(kind)
+}
+
 /// The bytes of a model file.
 pub fn to_bytes(
     py: Python<'_>,

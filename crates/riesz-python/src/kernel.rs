@@ -13,12 +13,27 @@ pub fn kernel_of(value: &Bound<'_, PyAny>) -> PyResult<KernelSpec> {
         return named(name.to_str()?);
     }
     if value.is_callable() {
+        takes_three(value)?;
         return user_kernel(value).map(KernelSpec::User);
     }
     let found = value.repr()?;
     Err(InvalidInput::new_err(format!(
         "kernel = {found} should be a name or a function (X, seed, n_features)"
     )))
+}
+
+/// Refuses a function of other arguments, such as k(x, y), before it is called; one that does not tell is believed.
+fn takes_three(function: &Bound<'_, PyAny>) -> PyResult<()> {
+    let inspect = function.py().import("inspect")?;
+    let Ok(signature) = inspect.call_method1("signature", (function,)) else { return Ok(()) };
+    let refuse = |_| {
+        let found = signature.to_string();
+        InvalidInput::new_err(format!(
+            "a kernel function draws features, its arguments are (X, seed, n_features), not {found}; \
+             see help(riesz.RandomFeatures)"
+        ))
+    };
+    signature.call_method1("bind", ((), 0, 1)).map(|_| ()).map_err(refuse)
 }
 
 /// The function, where `value` is one.

@@ -30,6 +30,9 @@ mod _riesz {
     use crate::features::{fit_features, transform_features};
 
     #[pymodule_export]
+    use crate::files::file_kind;
+
+    #[pymodule_export]
     use crate::machine::Machine;
 
     #[pymodule_export]

@@ -170,6 +170,16 @@ pub enum Error {
     /// A file that is not what it should be.
     #[error("not a valid riesz file: {0}")]
     Format(String),
+    /// A riesz file of another kind than the one asked for.
+    #[error(
+        "the file holds a {found}, expected a {expected}; riesz.load in Python reads every kind of model"
+    )]
+    Kind {
+        /// What the file holds.
+        found: &'static str,
+        /// What was asked for.
+        expected: &'static str,
+    },
     /// A checkpoint that belongs to another fit.
     #[error("the checkpoint does not belong to this fit: {0}; delete it or fit with the settings and data that wrote it")]
     Checkpoint(String),

@@ -9,7 +9,7 @@ use crate::compute::FEATURE_MULTIPLE;
 use crate::data::Rows;
 use crate::driver::Control;
 use crate::error::{Error, Result};
-use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
+use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::model::{Container, NOVELTY};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use crate::solver::OneClassConfig;
@@ -209,7 +209,7 @@ fn feature_map(options: &NoveltyOptions, rows: Rows<'_>, weights: &[f32]) -> Res
             (ColumnScaling::Auto, _) => true,
         };
     let moments = Moments::of(rows, weights);
-    let scaling = if standard { moments.standard() } else { moments.unscaled(kernel) };
+    let scaling = if standard { watching_constants(moments.standard()) } else { moments.unscaled(kernel) };
     let median = || median_distance(rows, weights, &scaling, kernel, options.seed);
     let bandwidth = match options.bandwidth {
         _ if !kernel.has_bandwidth() => 1.0,
@@ -221,6 +221,12 @@ fn feature_map(options: &NoveltyOptions, rows: Rows<'_>, weights: &[f32]) -> Res
     };
     let block_size = options.features.next_multiple_of(2 * FEATURE_MULTIPLE);
     Ok((FeatureMap::new(kernel.clone(), bandwidth, block_size, options.seed, scaling)?, standard))
+}
+
+/// Columns that never changed keep their unit instead of being switched off: a change is what is looked for.
+fn watching_constants(mut scaling: Scaling) -> Scaling {
+    scaling.scale.iter_mut().filter(|s| **s == 0.0).for_each(|s| *s = 1.0);
+    scaling
 }
 
 /// f, from all rows or, where they are many, from a random part of them.
@@ -340,6 +346,19 @@ mod tests {
         assert!(fit(&options, &[], None).is_err());
         assert!(fit(&options, &[1.0, f32::NAN], None).unwrap_err().to_string().contains("column 1"));
         assert!(fit(&options, &[1.0, 2.0], Some(&[-1.0])).unwrap_err().to_string().contains("sample_weight"));
+    }
+
+    /// A sensor that never moved and then jumps is novel.
+    #[test]
+    fn a_change_of_a_constant_column_is_novel() {
+        let x: Vec<f32> = cloud(200).chunks_exact(2).flat_map(|r| [r[0], 7.0]).collect();
+        let options = NoveltyOptions { contamination: Some(0.05), ..NoveltyOptions::new(Seed(1)) };
+        let detector = fit(&options, &x, None).unwrap();
+        let probe = detector.scores(Rows::single(&[0.0, 7.0, 0.0, 1_000.0], 2).unwrap()).unwrap();
+        assert!(
+            f64::from(probe[0]) > detector.offset() && f64::from(probe[1]) < detector.offset(),
+            "{probe:?}"
+        );
     }
 
     /// One row, equal rows, a constant column: nothing to tell apart, nothing breaks.

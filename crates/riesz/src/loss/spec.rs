@@ -228,8 +228,12 @@ fn check_levels(levels: &[f64]) -> Result<()> {
     let mut last = 0.0;
     for &level in levels {
         let single = level as f32;
-        if !(single > last && single < 1.0) {
-            return Err(Error::OutOfRange { name: "quantiles", value: level, range: "(0, 1), increasing" });
+        if !(single > 0.0 && single < 1.0) {
+            let range = "(0, 1); divide percentages by 100";
+            return Err(Error::OutOfRange { name: "quantiles", value: level, range });
+        }
+        if single <= last {
+            return Err(Error::Conflict(format!("quantiles should increase, but {level} follows {last}")));
         }
         last = single;
     }

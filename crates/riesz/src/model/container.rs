@@ -188,8 +188,8 @@ impl Container {
         if self.kind() == Some(kind) {
             return Ok(());
         }
-        let found = self.header.get("kind").unwrap_or(&Value::Null);
-        Err(Error::Format(clip(&format!("kind is {found}, expected {kind:?}"))))
+        let found = self.kind().map_or("nothing", in_words);
+        Err(Error::Kind { found, expected: in_words(kind) })
     }
 
     /// The whole header as a type; fields the type does not know are for it to ignore or refuse.
@@ -811,6 +811,18 @@ fn create_temporary(folder: &Path) -> io::Result<(PathBuf, File)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 1_000 => attempt += 1,
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// A kind as people call it.
+fn in_words(kind: &str) -> &'static str {
+    match kind {
+        MODEL => "kernel machine",
+        PROCESS => "Gaussian process",
+        NOVELTY => "novelty detector",
+        RATIO => "density ratio",
+        CHECKPOINT => "checkpoint",
+        _ => "file of an unknown kind",
     }
 }
 

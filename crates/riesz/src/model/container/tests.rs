@@ -373,7 +373,7 @@ fn versions_and_kinds() {
     assert_eq!(container.kind(), Some(CHECKPOINT));
     container.expect_kind(CHECKPOINT).unwrap();
     let error = container.expect_kind(MODEL).unwrap_err().to_string();
-    assert!(error.contains("kind is \"checkpoint\", expected \"model\""), "{error}");
+    assert!(error.contains("holds a checkpoint, expected a kernel machine"), "{error}");
 }
 
 #[test]

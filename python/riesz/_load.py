@@ -1,0 +1,45 @@
+"""Any estimator from its file."""
+
+import os
+from typing import Any
+
+from riesz._classifier import KernelClassifier
+from riesz._density_ratio import DensityRatioEstimator
+from riesz._errors import InvalidInput
+from riesz._gaussian_process import GaussianProcessRegressor
+from riesz._kernel_machine import loss_name
+from riesz._novelty_detector import KernelNoveltyDetector
+from riesz._quantile_regressor import KernelQuantileRegressor
+from riesz._regressor import KernelRegressor
+from riesz._riesz import Machine, file_kind
+
+_CLASSES = {
+    "density_ratio": DensityRatioEstimator,
+    "gaussian_process": GaussianProcessRegressor,
+    "novelty": KernelNoveltyDetector,
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator of any class from a model file; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path
+        A file written by ``save`` or by ``riesz fit``.
+
+    Returns
+    -------
+    estimator
+        Fitted, as it was saved.
+    """
+    kind = file_kind(path)
+    if kind in _CLASSES:
+        return _CLASSES[kind].load(path)
+    if kind != "model":
+        raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
+    summary = Machine.load(path)[0].summary()
+    if "classification" in summary["task"]:
+        return KernelClassifier.load(path)
+    quantiles = loss_name(summary) == "quantile"
+    return (KernelQuantileRegressor if quantiles else KernelRegressor).load(path)
