@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_friedman1
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import HuberRegressor, PoissonRegressor
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss, mean_poisson_deviance
@@ -165,3 +166,13 @@ def test_crammer_singer_probabilities_are_calibrated():
     best = -np.log(truth[np.arange(2000), y[3000:]]).mean()
     # Scores of hinges say little beyond the margin, but more than frequencies: half of it all.
     assert log_loss < best + 0.5 * (entropy - best), (best, log_loss, entropy)
+
+
+@pytest.mark.parametrize("n", [200, 1000])
+def test_quantiles_cover_as_many_new_rows_as_they_say(n):
+    X, y = make_friedman1(n + 4000, noise=1.0, random_state=0)
+    model = KernelQuantileRegressor(quantiles=[0.1, 0.9], random_state=0).fit(X[:n], y[:n])
+    below = np.mean(y[n:, None] < model.predict(X[n:]), axis=0)
+    # Three deviations of the n rows that settle the level, and of the 4,000 that count.
+    chance = 3 * np.sqrt(0.1 * 0.9 * (1 / n + 1 / 4000))
+    assert np.all(abs(below - [0.1, 0.9]) < chance)

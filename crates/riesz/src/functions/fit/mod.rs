@@ -1,12 +1,12 @@
 //! From options and data to a function: hold-out, race, blocks, early stopping.
 
 mod checkpoint;
+mod coverage;
 
 use super::calibration::Calibration;
 use super::geometry::Moments;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
-use super::quantile::weighted_quantile;
 use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
 use super::start::{initial_offset, standardise};
 use super::training::{effective_rows, Prepared};
@@ -316,6 +316,9 @@ impl<'a> Fit<'a> {
             self.settle(&solver, &mut standing)?;
         }
         self.absorb(&solver, &mut standing, &mut due, control)?;
+        if self.small {
+            standing.shifts = self.cross_validated_shifts(&solver, &standing, control)?;
+        }
         if let Some(policy) = &checkpoint {
             // The model is complete: a later fit must not find half of it.
             let _ = std::fs::remove_file(&policy.path);
@@ -478,7 +481,9 @@ impl<'a> Fit<'a> {
             true => standing.state.f.len() + standing.state.f.len().div_ceil(10),
             false => standing.state.f.len(),
         });
-        standing.shifts = self.held_out_shifts(standing);
+        if self.has_hold_out() {
+            standing.shifts = self.shifts(&standing.state.predictions, &self.held);
+        }
         if self.loss_spec.is_margin() && self.has_hold_out() {
             let c = self.loss.outputs();
             let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
@@ -510,24 +515,6 @@ impl<'a> Fit<'a> {
             self.save_if_due(standing, due, control)?;
         }
         Ok(())
-    }
-
-    /// For each quantile τ the τ-quantile of y − f over the held-out rows: added to f it leaves the share τ of them
-    /// below. Rows that were learnt from lie nearer to f than new ones do, so f itself covers too few.
-    ///
-    /// Where f leaves τ + e below and the chance of the hold-out is s = √(τ(1−τ)/n), only 1 − s²/e² of it is taken.
-    fn held_out_shifts(&self, standing: &Standing) -> Option<Vec<f32>> {
-        let LossSpec::Quantile { levels } = &self.loss_spec else { return None };
-        let (c, n) = (levels.len(), effective_rows(&self.held));
-        let shift = |(k, &level): (usize, &f64)| {
-            let predictions = standing.state.predictions.iter().skip(k).step_by(c);
-            let residuals: Vec<f32> = self.targets.iter().zip(predictions).map(|(y, f)| y - f).collect();
-            let below = residuals.iter().zip(&self.held).filter(|(r, _)| **r < 0.0);
-            let excess = below.map(|(_, &w)| f64::from(w)).sum::<f64>() / n - level;
-            let trust = 1.0 - level * (1.0 - level) / (n * excess * excess);
-            (trust.max(0.0) * weighted_quantile(&residuals, &self.held, level)) as f32
-        };
-        self.has_hold_out().then(|| levels.iter().enumerate().map(shift).collect())
     }
 
     /// The function in the units of the targets, shifted: regression was fitted to standardised ones.

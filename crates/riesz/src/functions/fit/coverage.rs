@@ -1,0 +1,71 @@
+//! Quantiles that cover as many new rows as they say.
+
+use super::{Fit, Standing};
+use crate::driver::Control;
+use crate::error::Result;
+use crate::functions::quantile::weighted_quantile;
+use crate::functions::start::initial_offset;
+use crate::functions::training::effective_rows;
+use crate::loss::LossSpec;
+use crate::random::{BlockIndex, Permutation, Stream};
+use crate::solver::{BlockDescent, Problem};
+use crate::space::FeatureExpansion;
+
+/// Parts of a cross-validation.
+const FOLDS: usize = 5;
+
+impl Fit<'_> {
+    /// For each quantile τ the τ-quantile of y − f over rows that f was not learnt from, by their weights: added to f it
+    /// leaves the share τ of them below. Rows that were learnt from lie nearer to f than new ones do, so f itself
+    /// covers too few. `None` for other losses.
+    ///
+    /// Where f leaves τ + e below and the chance of n rows is s = √(τ(1−τ)/n), only 1 − s²/e² of it is taken.
+    pub(super) fn shifts(&self, predictions: &[f32], weights: &[f32]) -> Option<Vec<f32>> {
+        let LossSpec::Quantile { levels } = &self.loss_spec else { return None };
+        let (c, n) = (levels.len(), effective_rows(weights));
+        let shift = |(k, &level): (usize, &f64)| {
+            let own = predictions.iter().skip(k).step_by(c);
+            let residuals: Vec<f32> = self.targets.iter().zip(own).map(|(y, f)| y - f).collect();
+            let below = residuals.iter().zip(weights).filter(|(r, _)| **r < 0.0);
+            let excess = below.map(|(_, &w)| f64::from(w)).sum::<f64>() / n - level;
+            let trust = 1.0 - level * (1.0 - level) / (n * excess * excess);
+            (trust.max(0.0) * weighted_quantile(&residuals, weights, level)) as f32
+        };
+        Some(levels.iter().enumerate().map(shift).collect())
+    }
+
+    /// The same where no rows were held out: each fifth of them is predicted by a fit to the others, with the settings
+    /// and the number of blocks of the fit itself.
+    pub(super) fn cross_validated_shifts(
+        &self,
+        solver: &BlockDescent,
+        standing: &Standing,
+        control: &mut Control<'_>,
+    ) -> Result<Option<Vec<f32>>> {
+        let n = self.rows.len();
+        if !matches!(self.loss_spec, LossSpec::Quantile { .. }) || n < 2 * FOLDS {
+            return Ok(None);
+        }
+        let c = self.loss.outputs();
+        let order = Permutation::new(self.options.seed, Stream::HoldOut, BlockIndex(0), n);
+        let mut predictions = vec![0.0; n * c];
+        for fold in 0..FOLDS {
+            let others = |i: usize| order.indices()[i] as usize % FOLDS != fold;
+            let weights: Vec<f32> = (0..n).map(|i| if others(i) { self.weights[i] } else { 0.0 }).collect();
+            if weights.iter().all(|&w| w == 0.0) {
+                return Ok(None);
+            }
+            let offset = initial_offset(&self.loss_spec, &*self.loss, &self.targets, &weights);
+            let f = FeatureExpansion::new(standing.state.f.map().clone(), offset);
+            let mut state = solver.init(f, self.rows)?;
+            for block in 0..standing.state.f.len() {
+                control.check(block)?;
+                solver.step(&mut state, &Problem { weights: &weights, ..self.problem() })?;
+            }
+            for i in (0..n).filter(|&i| !others(i)) {
+                predictions[i * c..(i + 1) * c].copy_from_slice(&state.predictions[i * c..(i + 1) * c]);
+            }
+        }
+        Ok(self.shifts(&predictions, &self.weights))
+    }
+}
