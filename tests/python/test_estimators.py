@@ -246,7 +246,7 @@ def test_files_bring_everything_back(blobs, waves, tmp_path):
     regressor.save(tmp_path / "model")
     again = KernelRegressor.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X), regressor.predict(X))
-    with pytest.raises(InvalidInput, match=r"read it with KernelRegressor\.load"):
+    with pytest.raises(InvalidInput, match=r"read it with riesz\.load"):
         KernelClassifier.load(tmp_path / "model")
 
 
