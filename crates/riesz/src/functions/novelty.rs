@@ -36,7 +36,8 @@ pub struct NoveltyOptions {
     pub seed: Seed,
 }
 
-/// Half the median distance: with standardised columns the best of 0.1 … 1.4 on six data sets, on average.
+/// Half the median distance, between what suits the exact machine on six data sets: less, 0.2 to 0.35, where the rows of
+/// the fit are clean; 0.5 to 1 where anomalies are among them, and where random features scatter.
 const SHARE_OF_MEDIAN: f64 = 0.5;
 /// Most Newton steps; four or five are the rule.
 const MOST_STEPS: usize = 20;
