@@ -52,7 +52,8 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`functions`] | the tasks users have: settings, the course of a fit, the fitted machine |
+//! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
+//! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
 //! | [`driver`] | the loop around a solver: progress, cancellation, time budget, checkpoints |
 //! | [`solver`] | block functional descent, functional stochastic gradients, ridge |
 //! | [`space`], [`operator`], [`loss`] | the other three kinds of part |
@@ -68,6 +69,7 @@
 
 pub mod compute;
 pub mod data;
+pub mod distributions;
 pub mod driver;
 pub mod error;
 pub mod functions;

@@ -39,8 +39,19 @@ pub const PROCESS: &str = "gaussian_process";
 pub const NOVELTY: &str = "novelty";
 /// Kind of a fitted density ratio.
 pub const RATIO: &str = "density_ratio";
+/// Kind of a posterior: weighted particles.
+pub const POSTERIOR: &str = "posterior";
+/// Kind of a kernel density.
+pub const DENSITY: &str = "kernel_density";
+/// Kind of a sparse Gaussian process.
+pub const SPARSE_PROCESS: &str = "sparse_gaussian_process";
+/// Kind of a topic model.
+pub const TOPICS: &str = "topics";
 /// Kind of a fit that can be resumed.
 pub const CHECKPOINT: &str = "checkpoint";
+/// Every kind there is.
+const KINDS: [&str; 9] =
+    [MODEL, PROCESS, NOVELTY, RATIO, POSTERIOR, DENSITY, SPARSE_PROCESS, TOPICS, CHECKPOINT];
 
 /// Key of the header in the metadata of safetensors.
 const KEY: &str = "riesz";
@@ -171,8 +182,8 @@ impl Tensor {
 }
 
 impl Container {
-    /// An empty container of this version and of the given kind: [`MODEL`], [`PROCESS`], [`NOVELTY`], [`RATIO`] or
-    /// [`CHECKPOINT`].
+    /// An empty container of this version and of the given kind: [`MODEL`], [`PROCESS`], [`NOVELTY`], [`RATIO`],
+    /// [`POSTERIOR`], [`DENSITY`], [`SPARSE_PROCESS`], [`TOPICS`] or [`CHECKPOINT`].
     pub fn new(kind: &str) -> Self {
         let header = serde_json::json!({ "format_version": FORMAT_VERSION, "kind": kind });
         Self { header, tensors: BTreeMap::new() }
@@ -558,11 +569,8 @@ fn check_header(header: &Value) -> Result<(), String> {
         Some(_) => {}
     }
     match header.get("kind").and_then(Value::as_str) {
-        Some(MODEL | PROCESS | NOVELTY | RATIO | CHECKPOINT) => Ok(()),
-        Some(other) => {
-            let known = format!("{MODEL:?}, {PROCESS:?}, {NOVELTY:?}, {RATIO:?}, {CHECKPOINT:?}");
-            Err(format!("kind is {:?}, expected one of {known}", clip(other)))
-        }
+        Some(kind) if KINDS.contains(&kind) => Ok(()),
+        Some(other) => Err(format!("kind is {:?}, expected one of {KINDS:?}", clip(other))),
         None => Err("the header has no kind".to_owned()),
     }
 }
@@ -821,6 +829,10 @@ fn in_words(kind: &str) -> &'static str {
         PROCESS => "Gaussian process",
         NOVELTY => "novelty detector",
         RATIO => "density ratio",
+        POSTERIOR => "posterior",
+        DENSITY => "kernel density",
+        SPARSE_PROCESS => "sparse Gaussian process",
+        TOPICS => "topic model",
         CHECKPOINT => "checkpoint",
         _ => "file of an unknown kind",
     }

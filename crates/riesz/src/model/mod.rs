@@ -2,4 +2,7 @@
 
 mod container;
 
-pub use container::{Container, Tensor, Values, CHECKPOINT, FORMAT_VERSION, MODEL, NOVELTY, PROCESS, RATIO};
+pub use container::{
+    Container, Tensor, Values, CHECKPOINT, DENSITY, FORMAT_VERSION, MODEL, NOVELTY, POSTERIOR, PROCESS,
+    RATIO, SPARSE_PROCESS, TOPICS,
+};

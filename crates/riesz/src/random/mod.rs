@@ -52,6 +52,16 @@ pub enum Stream {
     Posterior = 13,
     /// Seeds of the blocks of a user's kernel.
     User = 14,
+    /// Draws from a prior, a kernel density or a mixture of proposals.
+    Particle = 15,
+    /// Which particles survive.
+    Resample = 16,
+    /// Moves of particles and whether they are accepted.
+    Move = 17,
+    /// Topics of words.
+    Topic = 18,
+    /// Inducing inputs.
+    Inducing = 19,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.

@@ -1,0 +1,1 @@
+//! Models whose posteriors are learnt: what is observed, given the parameters.
