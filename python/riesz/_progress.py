@@ -16,6 +16,7 @@ _PHASES = {
     "absorb": "learning the held-out rows",
     "ridge": "solving",
     "stream": "streaming",
+    "posterior": "following the posterior",
 }
 
 

@@ -47,6 +47,7 @@ fn name(phase: Phase) -> &'static str {
         Phase::Absorb => "all rows",
         Phase::Ridge => "ridge",
         Phase::Stream => "stream",
+        Phase::Posterior => "posterior",
     }
 }
 

@@ -84,5 +84,6 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Absorb => "absorb",
         Phase::Ridge => "ridge",
         Phase::Stream => "stream",
+        Phase::Posterior => "posterior",
     }
 }

@@ -90,6 +90,37 @@ pub enum Error {
         /// … and whether it belongs to it.
         included: bool,
     },
+    /// A log-density that is no number.
+    #[error("the {what} of particle {particle} is {value}{}, at θ = {theta:?}; it must be a number, or -inf where the density is zero",
+        batch.map_or_else(String::new, |(rows, first)| format!(" for the batch of {rows} observations that begins with observation {first}")))]
+    Density {
+        /// Log-likelihood or log-prior.
+        what: &'static str,
+        /// `NaN` or `inf`.
+        value: f64,
+        /// The first particle at fault …
+        particle: usize,
+        /// … and where it is.
+        theta: Vec<f64>,
+        /// Number of observations in the batch and the first of them.
+        batch: Option<(usize, usize)>,
+    },
+    /// A user's model failed.
+    #[error("the {what} failed: {source}")]
+    UserModel {
+        /// Log-likelihood, log-prior or sampler of the prior.
+        what: &'static str,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No particle is possible.
+    #[error("no particle of {particles} has a density above zero after {observations} observations; prior and likelihood exclude each other, or n_particles is too small")]
+    Impossible {
+        /// How many there were.
+        particles: usize,
+        /// How many observations were looked at.
+        observations: usize,
+    },
     /// A user's kernel failed.
     #[error("the kernel {kernel} failed: {source}")]
     User {

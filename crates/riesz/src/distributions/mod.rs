@@ -15,5 +15,18 @@
 //! Only values of log-likelihood and log-prior are needed, never a gradient. Densities are not a linear space, so these
 //! parts share the driver with learning over functions, not its solvers.
 
+mod adaptive;
+mod clusters;
+mod diagnostics;
+mod factor;
+pub mod kde;
+mod model;
 pub mod models;
+mod posterior;
+mod proposal;
 pub mod special;
+pub mod weights;
+
+pub use adaptive::{adaptive, AdaptiveOptions, Renewal};
+pub use model::{Model, Particles};
+pub use posterior::{Estimate, Evidence, Posterior, Report, Stage, StageKind};

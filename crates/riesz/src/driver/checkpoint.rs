@@ -1,6 +1,8 @@
 //! Checkpoints: a model container that also holds where the fit stands.
 
 use crate::data::Rows;
+use crate::error::{Error, Result};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,18 @@ pub struct CheckpointPolicy {
     pub path: PathBuf,
     /// Least time between two writes.
     pub every: Duration,
+}
+
+impl CheckpointPolicy {
+    /// Removes the file of a fit that has finished.
+    pub(crate) fn discard(&self) -> Result<()> {
+        match std::fs::remove_file(&self.path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                Err(Error::Io { path: self.path.clone(), source })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The clock of a [`CheckpointPolicy`].
@@ -42,6 +56,13 @@ pub fn fingerprint(rows: Rows<'_>, targets: &[f32], weights: &[f32]) -> u64 {
     hash.word(rows.columns() as u64);
     rows.for_each_word(|word| hash.word(word));
     targets.iter().chain(weights).for_each(|v| hash.word(u64::from(v.to_bits())));
+    hash.0
+}
+
+/// The fingerprint of words.
+pub(crate) fn fingerprint_of(words: impl Iterator<Item = u64>) -> u64 {
+    let mut hash = Fnv::new();
+    words.for_each(|word| hash.word(word));
     hash.0
 }
 

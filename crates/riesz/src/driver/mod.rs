@@ -2,6 +2,7 @@
 
 mod checkpoint;
 
+pub(crate) use checkpoint::fingerprint_of;
 pub(crate) use checkpoint::Due;
 pub use checkpoint::{fingerprint, CheckpointPolicy};
 
@@ -21,6 +22,8 @@ pub enum Phase {
     Ridge,
     /// Streaming.
     Stream,
+    /// Following a posterior.
+    Posterior,
 }
 
 /// Where a fit stands.

@@ -1,1 +1,8 @@
 //! Models whose posteriors are learnt: what is observed, given the parameters.
+
+mod gaussian_prior;
+mod generalised_linear;
+mod mixture;
+
+pub use generalised_linear::{Family, GeneralisedLinear};
+pub use mixture::TiedMixture;

@@ -1,0 +1,85 @@
+//! Settings of adaptive particle mirror descent.
+
+use crate::error::{Error, Result};
+use crate::random::Seed;
+use serde::{Deserialize, Serialize};
+
+/// How particles are renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Renewal {
+    /// By draws from a density through them, as long as enough draws can be expected to be effective; else by moves.
+    Auto,
+    /// By draws always.
+    Draws,
+    /// By Metropolis moves always.
+    Moves,
+}
+
+/// Settings; every one has a default but the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdaptiveOptions {
+    /// Particles of the posterior.
+    pub particles: usize,
+    /// Independent runs with half of the particles between them, pooled for the last stage.
+    pub islands: usize,
+    /// Observations in the first batch.
+    pub batch: usize,
+    /// Factor by which the observations looked at grow.
+    pub growth: f64,
+    /// Share of the particles that must stay effective in a step.
+    pub effective: f64,
+    /// Share of the draws from a heavy-tailed density.
+    pub defensive: f64,
+    /// How particles are renewed.
+    pub renewal: Renewal,
+    /// Whether a last stage draws all particles anew and weighs them by all data.
+    pub final_stage: bool,
+    /// Most seconds; islands that have seen all data by then are the posterior.
+    pub max_time: Option<f64>,
+    /// The seed.
+    pub seed: Seed,
+}
+
+impl AdaptiveOptions {
+    /// The defaults.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            particles: 2_000,
+            islands: 2,
+            batch: 16,
+            growth: 2.0,
+            effective: 0.3,
+            defensive: 0.1,
+            renewal: Renewal::Auto,
+            final_stage: true,
+            max_time: None,
+            seed,
+        }
+    }
+
+    /// Refuses settings outside their domain.
+    pub(super) fn check(&self) -> Result<()> {
+        let range = |name, value: f64, ok: bool, range| {
+            if ok {
+                Ok(())
+            } else {
+                Err(Error::OutOfRange { name, value, range })
+            }
+        };
+        range("n_particles", self.particles as f64, self.particles >= 50, "[50, ∞)")?;
+        range("n_islands", self.islands as f64, (1..=1024).contains(&self.islands), "[1, 1024]")?;
+        range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
+        range("growth", self.growth, self.growth > 1.0 && self.growth.is_finite(), "(1, ∞)")?;
+        range("effective", self.effective, self.effective > 0.0 && self.effective < 1.0, "(0, 1)")?;
+        range("defensive", self.defensive, (0.0..1.0).contains(&self.defensive), "[0, 1)")?;
+        let time = self.max_time.unwrap_or(1.0);
+        range("max_time", time, time > 0.0, "(0, ∞)")
+    }
+
+    /// Particles of one island: half of all shared among the islands, or what a covariance in this dimension needs.
+    pub(super) fn island_size(&self, dimension: usize) -> usize {
+        let share = self.particles.div_ceil(2 * self.islands);
+        share.max((100 + 20 * dimension).min(self.particles))
+    }
+}

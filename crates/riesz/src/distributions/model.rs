@@ -1,0 +1,171 @@
+//! What a user gives: a prior to draw from, and the log-likelihood of many parameters at once.
+
+use crate::error::{Error, Result};
+use crate::random::{Address, BlockIndex, Seed, Stream};
+use rayon::prelude::*;
+
+/// Rows of parameters: m particles of dimension d, row-major.
+#[derive(Clone, Copy, Debug)]
+pub struct Particles<'a> {
+    positions: &'a [f64],
+    dimension: usize,
+}
+
+impl<'a> Particles<'a> {
+    /// A view of `positions`, whose length must be a multiple of `dimension` ≥ 1.
+    pub fn new(positions: &'a [f64], dimension: usize) -> Result<Self> {
+        if dimension == 0 || !positions.len().is_multiple_of(dimension) {
+            return Err(Error::Columns { expected: dimension, found: positions.len() });
+        }
+        Ok(Self { positions, dimension })
+    }
+
+    /// How many there are, m.
+    pub fn len(&self) -> usize {
+        self.positions.len() / self.dimension
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Their dimension d.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// All coordinates, row-major.
+    pub fn positions(&self) -> &'a [f64] {
+        self.positions
+    }
+
+    /// One particle after the other.
+    pub fn iter(&self) -> std::slice::ChunksExact<'a, f64> {
+        self.positions.chunks_exact(self.dimension)
+    }
+}
+
+/// A model p(x∣θ) p(θ) with θ in ℝ^d: everything particle mirror descent asks for.
+///
+/// Parameters with bounds are transformed to ℝ^d by the model, whose prior density then carries the Jacobian.
+///
+/// ```
+/// use riesz::distributions::{Model, Particles};
+/// use riesz::random::{normal_pair, Address};
+///
+/// /// x ~ N(θ, 1), θ ~ N(0, 1).
+/// struct Location(Vec<f64>);
+///
+/// impl Model for Location {
+///     fn dimension(&self) -> usize {
+///         1
+///     }
+///     fn observations(&self) -> usize {
+///         self.0.len()
+///     }
+///     fn draw_prior(&self, address: Address, theta: &mut [f64]) -> riesz::Result<()> {
+///         let [u, v, ..] = address.words(0);
+///         theta[0] = normal_pair(u, v)[0];
+///         Ok(())
+///     }
+///     fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> riesz::Result<()> {
+///         particles.iter().zip(out).for_each(|(theta, out)| *out = -0.5 * theta[0] * theta[0]);
+///         Ok(())
+///     }
+///     fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> riesz::Result<()> {
+///         for (theta, out) in particles.iter().zip(out) {
+///             *out = batch.iter().map(|&n| -0.5 * (self.0[n as usize] - theta[0]).powi(2)).sum();
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Model: Sync {
+    /// Dimension d of θ.
+    fn dimension(&self) -> usize;
+
+    /// Number N of observations.
+    fn observations(&self) -> usize;
+
+    /// A draw from the prior, a function of `address` alone.
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()>;
+
+    /// log p(θ_i) for each particle; −∞ where the prior has no mass. Models whose log-evidence should be right
+    /// normalise it.
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()>;
+
+    /// Σ_{n in batch} log p(x_n∣θ_i) for each particle; −∞ where an observation is impossible.
+    fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> Result<()>;
+
+    /// Whether the methods may be called for several groups of particles at once, by as many threads.
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    /// Draws `count` particles from the prior; `block` tells one set of draws from another.
+    fn sample_prior(&self, seed: Seed, block: BlockIndex, count: usize) -> Result<Vec<f64>> {
+        let d = self.dimension();
+        let mut positions = vec![0.0; count * d];
+        for (i, theta) in positions.chunks_exact_mut(d).enumerate() {
+            self.draw_prior(Address::new(seed, Stream::Particle, block, i as u32), theta)?;
+        }
+        Ok(positions)
+    }
+}
+
+/// Particles that one task evaluates: small enough to share work among threads, large enough to read a batch once for
+/// many particles.
+const TILE: usize = 64;
+
+/// log p(θ_i) for each particle.
+pub(super) fn log_prior(model: &dyn Model, particles: Particles<'_>) -> Result<Vec<f64>> {
+    let values = tiled(model, particles, |tile, out| model.log_prior(tile, out))?;
+    check(particles, &values, "log-prior", &[])?;
+    Ok(values)
+}
+
+/// Σ_{n in batch} log p(x_n∣θ_i) for each particle.
+pub(super) fn log_likelihood(model: &dyn Model, particles: Particles<'_>, batch: &[u32]) -> Result<Vec<f64>> {
+    if batch.is_empty() {
+        return Ok(vec![0.0; particles.len()]);
+    }
+    let values = tiled(model, particles, |tile, out| model.log_likelihood(tile, batch, out))?;
+    check(particles, &values, "log-likelihood", batch)?;
+    Ok(values)
+}
+
+/// Values of a function of particles, tile by tile where the model allows it.
+fn tiled(
+    model: &dyn Model,
+    particles: Particles<'_>,
+    values: impl Fn(Particles<'_>, &mut [f64]) -> Result<()> + Sync,
+) -> Result<Vec<f64>> {
+    let d = particles.dimension();
+    let mut out = vec![0.0; particles.len()];
+    if model.parallel() {
+        particles
+            .positions()
+            .par_chunks(TILE * d)
+            .zip(out.par_chunks_mut(TILE))
+            .try_for_each(|(positions, out)| values(Particles { positions, dimension: d }, out))?;
+    } else {
+        values(particles, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// Refuses NaN and +∞, naming the particle and the batch.
+fn check(particles: Particles<'_>, values: &[f64], what: &'static str, batch: &[u32]) -> Result<()> {
+    let fault = values.iter().position(|v| v.is_nan() || *v == f64::INFINITY);
+    fault.map_or(Ok(()), |particle| {
+        let d = particles.dimension();
+        Err(Error::Density {
+            what,
+            value: values[particle],
+            particle,
+            theta: particles.positions()[particle * d..][..d].to_vec(),
+            batch: (!batch.is_empty()).then(|| (batch.len(), batch[0] as usize)),
+        })
+    })
+}

@@ -1,0 +1,312 @@
+//! What a user gets back: weighted particles, a density, the evidence, and whether to trust them.
+
+use super::factor::moments;
+use super::proposal::Proposal;
+use super::special::log_sum_exp;
+use super::weights::{effective_size, normalised, pareto_smoothed, systematic};
+use crate::error::{Error, Result};
+use crate::model::{Container, POSTERIOR};
+use crate::random::{Address, BlockIndex, Seed, Stream};
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// Pareto shape from which importance weights are not to be trusted.
+const HEAVY: f64 = 0.7;
+/// Least effective number of particles that is not remarked upon.
+const FEW: f64 = 100.0;
+/// R̂ from which islands disagree.
+const DISAGREE: f64 = 1.1;
+/// Block of the groups of the density.
+const DENSITY: u64 = 1 << 41;
+/// First block of draws.
+const DRAWS: u64 = 1 << 42;
+
+/// How the particles of a stage came about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageKind {
+    /// Those of the stage before, or of the prior, with new weights.
+    Kept,
+    /// Draws from a density through those of the stage before.
+    Draws,
+    /// Metropolis moves.
+    Moves {
+        /// Share of them that was accepted.
+        acceptance: f64,
+    },
+}
+
+/// What happened in a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// The island; `None` for the last stage, which all share.
+    pub island: Option<usize>,
+    /// Observations whose posterior the stage began with.
+    pub seen: usize,
+    /// Observations of the batch.
+    pub batch: usize,
+    /// Power of the batch's likelihood at the end of the stage.
+    pub power: f64,
+    /// Particles.
+    pub particles: usize,
+    /// How many of them are effective.
+    pub effective_size: f64,
+    /// Groups found in them; 0 where they were kept.
+    pub groups: usize,
+    /// How they came about.
+    pub kind: StageKind,
+    /// Likelihoods of single observations evaluated so far, by the island.
+    pub evaluations: u64,
+}
+
+/// The logarithm of ∫ p(x∣θ) p(θ) dθ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The estimate.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// A mean with its Monte Carlo error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// What is known about a posterior besides its particles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Observations it is the posterior of.
+    pub seen: usize,
+    /// Observations there are.
+    pub observations: usize,
+    /// The log-evidence, where it is defined.
+    pub evidence: Option<Evidence>,
+    /// Effective number of particles.
+    pub effective_size: f64,
+    /// Shape of the tail of the weights; `None` where they are equal.
+    pub pareto_k: Option<f64>,
+    /// Agreement between islands, by coordinate.
+    pub r_hat: Option<Vec<f64>>,
+    /// Groups in the last particles that were drawn anew; 0 where there were none.
+    pub groups: usize,
+    /// Whether the particles are positions of Metropolis chains.
+    pub moved: bool,
+    /// Likelihoods of single observations that were evaluated.
+    pub evaluations: u64,
+    /// The stages.
+    pub history: Vec<Stage>,
+    /// The seed.
+    pub seed: Seed,
+}
+
+/// Weighted particles that stand for a posterior.
+#[derive(Debug)]
+pub struct Posterior {
+    dimension: usize,
+    positions: Vec<f64>,
+    /// Normalised.
+    log_weights: Vec<f64>,
+    report: Report,
+    density: OnceLock<Proposal>,
+}
+
+impl Posterior {
+    /// Particles with weights known up to a factor.
+    pub(super) fn new(dimension: usize, positions: Vec<f64>, mut log_weights: Vec<f64>, seed: Seed) -> Self {
+        let total = log_sum_exp(&log_weights);
+        log_weights.iter_mut().for_each(|w| *w -= total);
+        let report = Report {
+            seen: 0,
+            observations: 0,
+            evidence: None,
+            effective_size: effective_size(&log_weights),
+            pareto_k: pareto_smoothed(&log_weights).1,
+            r_hat: None,
+            groups: 0,
+            moved: false,
+            evaluations: 0,
+            history: Vec::new(),
+            seed,
+        };
+        Self { dimension, positions, log_weights, report, density: OnceLock::new() }
+    }
+
+    pub(super) fn of_observations(mut self, seen: usize, observations: usize) -> Self {
+        (self.report.seen, self.report.observations) = (seen, observations);
+        self
+    }
+
+    pub(super) fn with_evidence(mut self, evidence: Evidence) -> Self {
+        self.report.evidence = Some(evidence);
+        self
+    }
+
+    pub(super) fn with_diagnostics(mut self, size: f64, r_hat: Option<Vec<f64>>, moved: bool) -> Self {
+        self.report.effective_size = size;
+        self.report.r_hat = r_hat;
+        self.report.moved = moved;
+        self
+    }
+
+    pub(super) fn with_history(mut self, history: Vec<Stage>, evaluations: u64, groups: usize) -> Self {
+        self.report.history = history;
+        self.report.evaluations = evaluations;
+        self.report.groups = groups;
+        self
+    }
+
+    /// Dimension d of θ.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Number of particles.
+    pub fn len(&self) -> usize {
+        self.log_weights.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.log_weights.is_empty()
+    }
+
+    /// The particles, row-major.
+    pub fn positions(&self) -> &[f64] {
+        &self.positions
+    }
+
+    /// Logarithms of their weights, which sum to one.
+    pub fn log_weights(&self) -> &[f64] {
+        &self.log_weights
+    }
+
+    /// Diagnostics, evidence and history.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// What a user should know before using the posterior; empty where nothing speaks against it.
+    pub fn warnings(&self) -> Vec<String> {
+        let report = &self.report;
+        let mut warnings = Vec::new();
+        if report.seen < report.observations {
+            warnings.push(format!(
+                "the time was up after {} of {} observations: this is the posterior of those alone; raise max_time",
+                report.seen, report.observations
+            ));
+        }
+        if report.effective_size < FEW.min(0.5 * self.len() as f64) {
+            warnings.push(format!(
+                "the particles have collapsed: only {:.1} of {} are effective; raise n_particles, or reparametrise the model so that \
+                 the posterior is closer to a Gaussian",
+                report.effective_size,
+                self.len()
+            ));
+        }
+        if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY && !report.moved) {
+            warnings.push(format!(
+                "a few particles carry the weights (Pareto k = {k:.2}, should be below {HEAVY}): means and the evidence are not to be \
+                 trusted; raise n_particles"
+            ));
+        }
+        let worst = report.r_hat.iter().flatten().copied().fold(1.0, f64::max);
+        // Pooled draws are weighed against one another: that islands found different shares of it is then mended.
+        if worst >= DISAGREE && (report.moved || report.effective_size < 0.3 * self.len() as f64) {
+            warnings.push(format!(
+                "independent islands disagree (R-hat = {worst:.2}, should be below {DISAGREE}): modes may be missing; raise n_particles or \
+                 n_islands"
+            ));
+        }
+        warnings
+    }
+
+    /// E f(θ) with its Monte Carlo error √(Σ w² (f − E f)²), widened where the particles are positions of chains.
+    pub fn mean(&self, f: impl Fn(&[f64]) -> f64) -> Estimate {
+        let values: Vec<f64> = self.positions.chunks_exact(self.dimension).map(f).collect();
+        self.mean_of(&values)
+    }
+
+    /// The mean of values of a function at the particles.
+    pub fn mean_of(&self, values: &[f64]) -> Estimate {
+        let weights = normalised(&self.log_weights);
+        let value: f64 = weights.iter().zip(values).filter(|(w, _)| **w > 0.0).map(|(w, v)| w * v).sum();
+        let spread: f64 = weights.iter().zip(values).map(|(w, v)| (w * (v - value)).powi(2)).sum();
+        let inflation = (effective_size(&self.log_weights) / self.report.effective_size).max(1.0);
+        Estimate { value, error: (spread * inflation).sqrt() }
+    }
+
+    /// Mean and covariance of θ.
+    pub fn moments(&self) -> (Vec<f64>, Vec<f64>) {
+        moments(&self.positions, &normalised(&self.log_weights), self.dimension)
+    }
+
+    /// Indices of `count` particles by systematic resampling, in random order.
+    pub fn resample(&self, count: usize, seed: Seed) -> Vec<usize> {
+        let weights = normalised(&self.log_weights);
+        let chosen = systematic(&weights, count, Address::new(seed, Stream::Resample, BlockIndex(DRAWS), 0));
+        let order = crate::random::Permutation::new(seed, Stream::Resample, BlockIndex(DRAWS + 1), count);
+        order.indices().iter().map(|&i| chosen[i as usize]).collect()
+    }
+
+    /// `count` draws from the density, which are new points.
+    pub fn draw(&self, count: usize, seed: Seed) -> Vec<f64> {
+        self.density().draw(count, seed, BlockIndex(DRAWS + 2))
+    }
+
+    /// log q̃ at rows of `points`.
+    pub fn log_density(&self, points: &[f64]) -> Result<Vec<f64>> {
+        if !points.len().is_multiple_of(self.dimension) {
+            return Err(Error::Columns { expected: self.dimension, found: points.len() });
+        }
+        Ok(self.density().log_density(points))
+    }
+
+    /// The groups of the density: share, mean and covariance of each.
+    pub fn groups(&self) -> Vec<(f64, Vec<f64>, Vec<f64>)> {
+        self.density().describe()
+    }
+
+    fn density(&self) -> &Proposal {
+        self.density.get_or_init(|| {
+            let weights = normalised(&self.log_weights);
+            let block = BlockIndex(DENSITY);
+            Proposal::fit(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block)
+        })
+    }
+
+    /// The posterior as a container of a file.
+    pub fn to_container(&self) -> Result<Container> {
+        let mut container = Container::new(POSTERIOR);
+        container.set_field("report", &self.report)?;
+        container.insert("positions", vec![self.len(), self.dimension], self.positions.clone())?;
+        container.insert("log_weights", vec![self.len()], self.log_weights.clone())?;
+        Ok(container)
+    }
+
+    /// The posterior that [`Posterior::to_container`] wrote.
+    pub fn from_container(mut container: Container) -> Result<Self> {
+        container.expect_kind(POSTERIOR)?;
+        let report: Report = container.field("report")?;
+        let (shape, _) = container.f64s("positions")?;
+        let &[count, dimension] = shape else {
+            return Err(Error::Format(format!("positions have the shape {shape:?}, not m × d")));
+        };
+        if count == 0 || dimension == 0 {
+            return Err(Error::Format("a posterior without particles".to_owned()));
+        }
+        let positions = container.take_f64s("positions", &[count, dimension])?;
+        let log_weights = container.take_f64s("log_weights", &[count])?;
+        let total = log_sum_exp(&log_weights);
+        if positions.iter().any(|x| !x.is_finite()) || !(total.abs() < 1e-6) {
+            return Err(Error::Format(
+                "particles that are no numbers, or weights that do not sum to one".to_owned(),
+            ));
+        }
+        Ok(Self { dimension, positions, log_weights, report, density: OnceLock::new() })
+    }
+}
