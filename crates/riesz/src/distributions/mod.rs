@@ -15,5 +15,6 @@
 //! Only values of log-likelihood and log-prior are needed, never a gradient. Densities are not a linear space, so these
 //! parts share the driver with learning over functions, not its solvers.
 
+pub mod kde;
 pub mod models;
 pub mod special;
