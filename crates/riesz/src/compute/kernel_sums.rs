@@ -21,8 +21,8 @@ pub(crate) const QUERIES: usize = 2 * LANES;
 const TOGETHER: usize = 8;
 /// Powers of one coordinate in the moments of a block.
 pub(crate) const POWERS: usize = LANES;
-/// Up to so many coordinates, products are added to β.
-const FEW: usize = 6;
+/// Up to so many coordinates, products are few.
+const FEW: usize = 12;
 /// β of a centre that is not there.
 const ABSENT: f32 = -1e30;
 
@@ -82,7 +82,7 @@ impl PackedBlock {
         on_path(path, Maxima { block: self, queries, out });
     }
 
-    /// out_ab += Σ_j 2^(β_j − shift) c_j1ᵃ c_j2ᵇ for a, b below [`POWERS`], row-major; in one dimension b = 0 alone.
+    /// out_ba += Σ_j 2^(β_j − shift) c_j1ᵃ c_j2ᵇ for a, b below [`POWERS`], b by rows; in one dimension b = 0 alone.
     pub(crate) fn add_moments(&self, path: Path, shift: f32, out: &mut [f64]) {
         on_path(path, Moments { block: self, shift, out });
     }
@@ -110,8 +110,11 @@ impl Kernel for Pack<'_> {
                 *square += c * c;
             }
         }
-        packed.radius = packed.squares.iter().copied().fold(0.0, f64::max).sqrt();
-        let mut most = f64::NEG_INFINITY;
+        let (mut most, mut farthest) = (f64::NEG_INFINITY, 0.0);
+        for square in &packed.squares {
+            farthest = if *square > farthest { *square } else { farthest };
+        }
+        packed.radius = farthest.sqrt();
         for (square, w) in packed.squares.iter_mut().zip(block.log_weights) {
             *square = (w - 0.5 * *square) * std::f64::consts::LOG2_E;
             most = if *square > most { *square } else { most };
@@ -169,13 +172,12 @@ impl PackedBlock {
             let few = self.columns <= FEW;
             for j in (0..self.len).step_by(C) {
                 let mut x = [[L::splat(0.0); V]; C];
-                // Few products are added to β − shift; many would round at its size, and are added up on their own.
-                if few {
-                    self.add_biases(j, &shift, &mut x);
-                }
+                // Near the largest exponents products cancel β − shift. Half of it goes before many products and half after
+                // them, so that they are rounded at half its size.
+                self.add_biases(j, &shift, if few { 1.0 } else { 0.5 }, &mut x);
                 self.add_products(q, j, &mut x);
                 if !few {
-                    self.add_biases(j, &shift, &mut x);
+                    self.add_biases(j, &shift, 0.5, &mut x);
                 }
                 for x in x {
                     for v in 0..V {
@@ -189,12 +191,13 @@ impl PackedBlock {
         }
     }
 
-    /// x_cv += β_{j+c} − shift_v.
+    /// x_cv += factor (β_{j+c} − shift_v).
     #[inline(always)]
     unsafe fn add_biases<L: Lanes, const V: usize, const C: usize>(
         &self,
         j: usize,
         shift: &[L; V],
+        factor: f32,
         x: &mut [[L; V]; C],
     ) {
         // SAFETY: j + C is at most CENTRES.
@@ -202,7 +205,7 @@ impl PackedBlock {
             for (c, x) in x.iter_mut().enumerate() {
                 let bias = L::splat(*self.bias.get_unchecked(j + c));
                 for v in 0..V {
-                    x[v] = x[v].add(bias.sub(shift[v]));
+                    x[v] = bias.sub(shift[v]).mul_add(L::splat(factor), x[v]);
                 }
             }
         }
@@ -283,7 +286,7 @@ impl Kernel for Moments<'_> {
             let mut left = [[0.0_f32; LANES]; POWERS];
             for j in (0..self.block.len).step_by(LANES) {
                 let mut power = L::load(self.block.bias.as_ptr().add(j)).sub(L::splat(self.shift)).exp2();
-                let x = L::load(self.block.values.as_ptr().add(j));
+                let x = L::load(self.block.values.as_ptr().add((self.block.columns - 1) * CENTRES + j));
                 if self.block.columns == 1 {
                     for sum in &mut sums {
                         *sum = sum.add(power);
@@ -295,8 +298,8 @@ impl Kernel for Moments<'_> {
                     power.store(left.as_mut_ptr());
                     power = power.mul(x);
                 }
-                // One vector of powers of the second coordinate per centre.
-                let y = L::load(self.block.values.as_ptr().add(CENTRES + j));
+                // One vector of powers of the first coordinate per centre.
+                let y = L::load(self.block.values.as_ptr().add(j));
                 let mut right = [L::splat(1.0); POWERS];
                 for b in 1..POWERS {
                     right[b] = right[b - 1].mul(y);
@@ -356,9 +359,28 @@ impl Kernel for Exact<'_> {
     }
 }
 
+/// ‖q − c_j‖² of a block in double precision.
+pub(crate) fn squared_distances(path: Path, block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
+    on_path(path, Squares { block, query })
+}
+
+struct Squares<'a> {
+    block: CentreBlock<'a>,
+    query: &'a [f64],
+}
+
+impl Kernel for Squares<'_> {
+    type Output = [f64; CENTRES];
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) -> [f64; CENTRES] {
+        squares(self.block, self.query)
+    }
+}
+
 /// ‖q − c_j‖² of a block, by differences.
 #[inline(always)]
-pub(crate) fn squares(block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
+fn squares(block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
     let mut squares = [0.0; CENTRES];
     for (from, q) in block.values.chunks_exact(CENTRES).zip(query) {
         for (square, c) in squares.iter_mut().zip(from) {
@@ -368,7 +390,8 @@ pub(crate) fn squares(block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
     squares
 }
 
-/// Σ_ab M_ab x_i^a y_i^b, with the moments M divided by a! b! beforehand; `points` has one or two numbers per query.
+/// Σ_ab M_ab x_i^a y_i^b, with the moments M divided by a! b! beforehand, b by rows; `points` has one or two numbers per
+/// query.
 pub(crate) fn polynomial(path: Path, moments: &[f64], points: &[f64], columns: usize, out: &mut [f64]) {
     on_path(path, Polynomial { moments, points, columns, out });
 }
@@ -385,24 +408,30 @@ impl Kernel for Polynomial<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
+        // Plain loops: closures would not inherit the instructions.
         for (point, out) in self.points.chunks_exact(self.columns).zip(self.out) {
-            let powers = |x: f64| {
-                let mut powers = [1.0; POWERS];
+            let mut powers = [[1.0; POWERS]; 2];
+            for (powers, x) in powers.iter_mut().zip(point) {
                 for a in 1..POWERS {
                     powers[a] = powers[a - 1] * x;
                 }
-                powers
-            };
-            let left = powers(point[0]);
-            if self.columns == 1 {
-                *out = left.iter().zip(self.moments).map(|(p, m)| p * m).sum();
-                continue;
             }
+            let [left, right] = powers;
             let mut rows = [0.0; POWERS];
-            for (row, p) in self.moments.chunks_exact(POWERS).zip(left) {
-                rows.iter_mut().zip(row).for_each(|(sum, m)| *sum += p * m);
+            if self.columns == 1 {
+                rows.copy_from_slice(self.moments);
+            } else {
+                for (row, p) in self.moments.chunks_exact(POWERS).zip(right) {
+                    for (sum, m) in rows.iter_mut().zip(row) {
+                        *sum += p * m;
+                    }
+                }
             }
-            *out = rows.iter().zip(powers(point[1])).map(|(r, p)| r * p).sum();
+            let mut sum = 0.0;
+            for (row, p) in rows.iter().zip(left) {
+                sum += row * p;
+            }
+            *out = sum;
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) trait Lanes: Copy {
     unsafe fn flip(self, sign: Self) -> Self;
     /// The larger of the two, lane by lane.
     unsafe fn max(self, other: Self) -> Self;
-    /// 2ˣ, relative error below 3·10⁻⁷ for −126 ≤ x ≤ 127; at most 2⁻¹²⁶ below and at least 2¹²⁷ above.
+    /// 2ˣ, relative error below 3·10⁻⁷ for −125 ≤ x ≤ 127; at most 2⁻¹²⁴ below and at least 2¹²⁷ above.
     unsafe fn exp2(self) -> Self;
     /// Transposes a 16×16 block.
     unsafe fn transpose(block: &mut [Self; LANES]);
@@ -424,9 +424,11 @@ pub(crate) mod x86 {
                 0.001_877_576_68,
             ];
             unsafe {
-                // x − ⌊x⌋, and p · 2^⌊x⌋ with gradual underflow and overflow to infinity: two instructions.
-                let r = Self(_mm512_reduce_ps::<0x01>(self.0));
-                Self(_mm512_scalef_ps(power_of_two(r, &ABOVE_ZERO).0, self.0))
+                // x − ⌊x⌋, and p · 2^⌊x⌋ with overflow to infinity. A number below
+                // 2⁻¹²⁶ would cost a hundred cycles, and the polynomial may be just below one.
+                let x = self.max(Self::splat(-125.0)).0;
+                let r = Self(_mm512_reduce_ps::<0x01>(x));
+                Self(_mm512_scalef_ps(power_of_two(r, &ABOVE_ZERO).0, x))
             }
         }
         #[inline(always)]
@@ -563,7 +565,7 @@ mod tests {
 
     #[test]
     fn powers_of_two_are_accurate_and_saturate() {
-        let mut x: Vec<f32> = (0..16_000).map(|i| i as f32 * 0.015_8 - 126.0).collect();
+        let mut x: Vec<f32> = (0..16_000).map(|i| i as f32 * 0.015_7 - 125.0).collect();
         let within = x.len();
         x.extend([-1e30, -2000.0, -127.5, 127.5, 130.0, 1e6, 0.0, 1.0]);
         x.resize(x.len().next_multiple_of(LANES), 0.0);
@@ -574,7 +576,7 @@ mod tests {
                 let exact = f64::from(*x).exp2();
                 assert!((f64::from(*p) / exact - 1.0).abs() < 3e-7, "{path}: 2^{x} = {p}, not {exact}");
             }
-            assert!(out[within..within + 3].iter().all(|&p| (0.0..=1.2e-38).contains(&p)), "{path}");
+            assert!(out[within..within + 3].iter().all(|&p| (0.0..=2.4e-38).contains(&p)), "{path}");
             assert!(out[within + 3..within + 6].iter().all(|&p| p >= 1.7e38), "{path}");
             assert!((out[within + 6] - 1.0).abs() < 3e-7 && (out[within + 7] - 2.0).abs() < 6e-7, "{path}");
         }

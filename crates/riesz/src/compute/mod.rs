@@ -26,7 +26,9 @@ pub use dense::{Activation, DenseBlock, Input};
 pub use explicit::ExplicitBlock;
 pub(crate) use exponential::gaussian_values;
 pub use gram::{Gram, GramSample};
-pub(crate) use kernel_sums::{exact_log_sum, polynomial, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES};
+pub(crate) use kernel_sums::{
+    exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
+};
 pub use path::Path;
 pub use structured::StructuredBlock;
 

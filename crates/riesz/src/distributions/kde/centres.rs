@@ -75,6 +75,15 @@ impl Centres {
         self.columns
     }
 
+    /// The square of the least possible distance from a query to the centres of each block.
+    pub(super) fn least_squares(&self, query: &[f64]) -> Vec<f64> {
+        let of = |block: &BlockBounds| {
+            let axes = query.iter().zip(&block.extent.low).zip(&block.extent.high);
+            axes.map(|((x, low), high)| (low - x).max(x - high).max(0.0).powi(2)).sum()
+        };
+        self.blocks.iter().map(of).collect()
+    }
+
     /// The centres of block `b`.
     pub(super) fn block(&self, b: usize) -> CentreBlock<'_> {
         let size = self.columns * CENTRES;

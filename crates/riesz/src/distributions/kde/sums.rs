@@ -6,11 +6,13 @@ use super::tile::Tile;
 use crate::compute::{Path, QUERIES};
 use rayon::prelude::*;
 
-/// Queries of an ordinary tile, at most.
-const TILE_QUERIES: usize = 128;
+/// Queries of an ordinary tile, at most, up to three dimensions and beyond: there tiles are wide however few they hold.
+const TILE_QUERIES: [usize; 2] = [128, 256];
 /// Queries of a tile of small extent, at most: they share one polynomial.
 const CROWD: usize = 4_096;
-/// Beyond this radius single precision is felt, and tiles are divided further.
+/// Tiles between two questions whether to go on.
+const WAVE: usize = 32;
+/// Beyond this radius single precision is felt, and tiles of up to three dimensions are divided further.
 const NEAR: f64 = 8.0;
 
 /// How much of a sum may be left out.
@@ -63,9 +65,22 @@ pub fn log_kernel_sums(queries: &[f64], centres: &[f64], log_weights: &[f64], d:
 /// Queries come in tiles of neighbours. A tile meets the blocks of centres in the order of what they could contribute and
 /// stops where the rest is below the tolerance; what that is follows from the boxes around both.
 pub fn log_sums(path: Path, centres: &Centres, queries: &[f64], tolerance: Tolerance, out: &mut [f64]) {
+    log_sums_while(path, centres, queries, tolerance, out, &mut || true);
+}
+
+/// [`log_sums`], for as long as `go_on` says so; whether it went to the end.
+pub(super) fn log_sums_while(
+    path: Path,
+    centres: &Centres,
+    queries: &[f64],
+    tolerance: Tolerance,
+    out: &mut [f64],
+    go_on: &mut dyn FnMut() -> bool,
+) -> bool {
     let d = centres.columns();
     if centres.blocks.is_empty() || out.is_empty() {
-        return out.fill(f64::NEG_INFINITY);
+        out.fill(f64::NEG_INFINITY);
+        return true;
     }
     let (indices, leaves) = order(queries, d, &Tiles::new(out.len(), d, tolerance));
     let of = |leaf: &Leaf| {
@@ -73,31 +88,42 @@ pub fn log_sums(path: Path, centres: &Centres, queries: &[f64], tolerance: Toler
         let values: Vec<f64> = rows.flat_map(|row| &queries[row]).copied().collect();
         Tile { path, centres, queries: &values, extent: &leaf.extent, tolerance }.log_sums()
     };
-    let found: Vec<Vec<f64>> = leaves.par_iter().with_max_len(1).map(of).collect();
-    for (i, value) in indices.into_iter().zip(found.into_iter().flatten()) {
-        out[i as usize] = value;
+    for leaves in leaves.chunks(WAVE) {
+        if !go_on() {
+            return false;
+        }
+        let found: Vec<Vec<f64>> = leaves.par_iter().with_max_len(1).map(of).collect();
+        for (leaf, found) in leaves.iter().zip(found) {
+            for (&i, value) in indices[leaf.range.clone()].iter().zip(found) {
+                out[i as usize] = value;
+            }
+        }
     }
+    true
 }
 
 /// When queries are a tile.
 struct Tiles {
     most: usize,
+    radius: f64,
     crowd_width: Option<f64>,
 }
 
 impl Tiles {
     fn new(queries: usize, columns: usize, tolerance: Tolerance) -> Self {
         // Few queries are divided among threads all the same, by their number alone.
-        let most = (queries / 16).next_multiple_of(QUERIES).clamp(QUERIES, TILE_QUERIES);
+        let most =
+            (queries / 16).next_multiple_of(QUERIES).clamp(QUERIES, TILE_QUERIES[usize::from(columns > 3)]);
+        let radius = if columns > 3 { f64::INFINITY } else { NEAR };
         let crowd_width = (columns <= 2 && !tolerance.is_exact()).then(|| tolerance.crowd_width());
-        Self { most, crowd_width }
+        Self { most, radius, crowd_width }
     }
 }
 
 impl Leaves for Tiles {
     fn is_leaf(&self, count: usize, extent: &Extent) -> bool {
         let crowded = self.crowd_width.is_some_and(|width| extent.widest().1 <= width);
-        count <= QUERIES || count <= self.most && extent.radius() <= NEAR || count <= CROWD && crowded
+        count <= QUERIES || count <= self.most && extent.radius() <= self.radius || count <= CROWD && crowded
     }
 
     fn multiple(&self) -> usize {

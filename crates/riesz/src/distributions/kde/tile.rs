@@ -43,7 +43,7 @@ impl Tile<'_> {
             return self.exact(&agenda);
         }
         crowd_log_sums(self, &agenda).unwrap_or_else(|| {
-            let part = 128 * self.centres.columns();
+            let part = 256 * self.centres.columns();
             let parts = self.queries.chunks(part);
             parts.flat_map(|queries| Tile { queries, ..self }.pairs(&agenda)).collect()
         })
@@ -55,13 +55,18 @@ impl Tile<'_> {
             (block.log_weight - 0.5 * least, block.log_weight - 0.5 * most)
         });
         let (upper, lower): (Vec<f64>, Vec<f64>) = bounds.unzip();
-        let mut blocks: Vec<u32> = (0..upper.len() as u32).collect();
+        let least = lower.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // What all blocks below the floor contribute together is a quarter of what may be left out.
+        let left_out = self.tolerance.log_allowed(least) - 4f64.ln();
+        let floor = left_out - (upper.len() as f64).ln();
+        let mut blocks: Vec<u32> = (0..upper.len() as u32).filter(|&b| upper[b as usize] > floor).collect();
         blocks.sort_unstable_by(|&a, &b| upper[b as usize].total_cmp(&upper[a as usize]).then(a.cmp(&b)));
-        let mut rest = vec![f64::NEG_INFINITY; blocks.len() + 1];
+        let mut rest = vec![left_out; blocks.len() + 1];
         for (k, &b) in blocks.iter().enumerate().rev() {
             rest[k] = log_add(upper[b as usize], rest[k + 1]);
         }
-        Agenda { blocks, rest, least: log_sum_exp(&lower) }
+        let kept: Vec<f64> = blocks.iter().map(|&b| lower[b as usize]).collect();
+        Agenda { blocks, rest, least: log_sum_exp(&kept) }
     }
 
     /// Pair by pair in single precision, relative to the middle of the tile.
