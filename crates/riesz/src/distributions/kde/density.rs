@@ -70,7 +70,10 @@ impl KernelDensity {
             return Err(Error::OutOfRange { name: "sample_weight", value, range: "[0, inf)" });
         }
         let total: f64 = weights.iter().sum();
-        if !(total > 0.0 && total.is_finite()) {
+        if total == 0.0 {
+            return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
+        }
+        if !total.is_finite() {
             return Err(Error::OutOfRange { name: "sum of sample_weight", value: total, range: "(0, inf)" });
         }
         let moments = Moments::of(&rows, &weights, columns);

@@ -14,6 +14,8 @@ const LARGE: f32 = 1.0e18;
 const ROUNDING: f64 = 5.960_464_477_539_063e-8;
 /// Error of an exponent that is left alone.
 const NEGLIGIBLE: f64 = 1.2e-5;
+/// Error of an exponent from which on single precision is of no use.
+const HOPELESS: f64 = 0.25;
 
 /// Queries near each other, and what they are to meet.
 #[derive(Clone, Copy)]
@@ -59,7 +61,10 @@ impl Tile<'_> {
         // What all blocks below the floor contribute together is a quarter of what may be left out.
         let left_out = self.tolerance.log_allowed(least) - 4f64.ln();
         let floor = left_out - (upper.len() as f64).ln();
-        let mut blocks: Vec<u32> = (0..upper.len() as u32).filter(|&b| upper[b as usize] > floor).collect();
+        let most = upper.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // The first block is met whatever the tolerance.
+        let counts = |b: &u32| upper[*b as usize] > floor || upper[*b as usize] >= most;
+        let mut blocks: Vec<u32> = (0..upper.len() as u32).filter(counts).collect();
         blocks.sort_unstable_by(|&a, &b| upper[b as usize].total_cmp(&upper[a as usize]).then(a.cmp(&b)));
         let mut rest = vec![left_out; blocks.len() + 1];
         for (k, &b) in blocks.iter().enumerate().rev() {
@@ -77,7 +82,11 @@ impl Tile<'_> {
         let mut packed = PackedBlock::new(d);
         let mut met = Vec::new();
         let mut reach = 0.0_f64;
-        let wide = sums.radius() * self.farthest(&origin) * ROUNDING > NEGLIGIBLE;
+        let worst = sums.radius() * self.farthest(&origin) * ROUNDING;
+        if worst > HOPELESS {
+            return self.exact(agenda);
+        }
+        let wide = worst > NEGLIGIBLE;
         for (k, &b) in agenda.blocks.iter().enumerate() {
             if k > 0 && (k < 4 || k % 8 == 0) {
                 let least = sums.log_sums().into_iter().fold(f64::INFINITY, f64::min);
@@ -115,7 +124,7 @@ impl Tile<'_> {
         let negligible = -24.0 - (met.len() as f64).log2() - 4.0 * error;
         let terms = met.iter().map(|(b, block)| {
             let log2 = block.shift[i] + f64::from(block.sums[i]).log2();
-            if error < 1.0 && log2 - log2_sum < negligible {
+            if log2 - log2_sum < negligible {
                 // A block this small is off by a small part of it, whatever the error.
                 return f64::NEG_INFINITY;
             }
@@ -130,7 +139,7 @@ impl Tile<'_> {
         let of = |query: &[f64]| {
             let (mut most, mut sum) = (f64::NEG_INFINITY, 0.0);
             for (k, &b) in agenda.blocks.iter().enumerate() {
-                if agenda.rest[k] <= self.tolerance.log_allowed(most + f64::ln(sum)) {
+                if k > 0 && agenda.rest[k] <= self.tolerance.log_allowed(most + f64::ln(sum)) {
                     break;
                 }
                 let (m, s) = exact_log_sum(self.path, self.centres.block(b as usize), query);
