@@ -63,7 +63,7 @@ pub(crate) unsafe fn power_of_two<L: Lanes>(r: L, coefficients: &[f32; 6]) -> L 
 
 /// 2ʳ on [−½, ½].
 const AROUND_ZERO: [f32; 6] =
-    [1.000_000_07, 0.693_146_967, 0.240_221_197, 0.055_507_132_7, 0.009_675_541_33, 0.001_327_647_2];
+    [1.000_000_1, 0.693_146_94, 0.240_221_2, 0.055_507_13, 0.009_675_541, 0.001_327_647_2];
 
 /// Adding 1.5·2²³ rounds to an integer kept in the low bits.
 const MAGIC: f32 = 12_582_912.0;
@@ -415,14 +415,8 @@ pub(crate) mod x86 {
         #[inline(always)]
         unsafe fn exp2(self) -> Self {
             /// 2ʳ on [0, 1).
-            const ABOVE_ZERO: [f32; 6] = [
-                0.999_999_925,
-                0.693_153_073,
-                0.240_153_617,
-                0.055_826_318_1,
-                0.008_989_340_09,
-                0.001_877_576_68,
-            ];
+            const ABOVE_ZERO: [f32; 6] =
+                [0.999_999_94, 0.693_153_1, 0.240_153_61, 0.055_826_318, 0.008_989_34, 0.001_877_576_7];
             unsafe {
                 // x − ⌊x⌋, and p · 2^⌊x⌋ with overflow to infinity. A number below
                 // 2⁻¹²⁶ would cost a hundred cycles, and the polynomial may be just below one.

@@ -58,7 +58,8 @@ pub(super) fn crowd_log_sums(tile: Tile<'_>, agenda: &Agenda) -> Option<Vec<f64>
     for (value, q) in found.iter_mut().zip(points.chunks_exact(d)) {
         *value = value.ln() + base - 0.5 * q.iter().map(|x| x * x).sum::<f64>();
         // Also where a moment overflowed, or the polynomial is not positive.
-        if !(log_error <= tile.tolerance.log_allowed(*value) - LN_2) {
+        let most = tile.tolerance.log_allowed(*value) - LN_2;
+        if most.is_nan() || log_error > most {
             return None;
         }
     }

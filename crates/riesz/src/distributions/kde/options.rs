@@ -75,8 +75,7 @@ impl DensityKernel {
 
 /// log Γ(k/2) for k ≥ 1, by Γ(x + 1) = x Γ(x).
 fn log_gamma_of_half(k: usize) -> f64 {
-    let start = if k % 2 == 0 { 0.0 } else { 0.5 * PI.ln() };
-    let first = if k % 2 == 0 { 2 } else { 1 };
+    let (start, first) = if k.is_multiple_of(2) { (0.0, 2) } else { (0.5 * PI.ln(), 1) };
     start + (first..k).step_by(2).map(|i| (0.5 * i as f64).ln()).sum::<f64>()
 }
 

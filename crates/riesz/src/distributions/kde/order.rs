@@ -72,7 +72,7 @@ pub(super) fn order(points: &[f64], columns: usize, leaves: &impl Leaves) -> (Ve
     let count = points.len() / columns;
     let mut indices: Vec<u32> = (0..count as u32).collect();
     let mut found = Vec::new();
-    let mut open = vec![0..count];
+    let mut open: Vec<_> = std::iter::once(0..count).collect();
     while let Some(range) = open.pop() {
         let part = &mut indices[range.clone()];
         let row = |&i: &u32| &points[i as usize * columns..(i as usize + 1) * columns];

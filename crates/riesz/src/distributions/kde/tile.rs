@@ -207,7 +207,7 @@ impl PairSums {
             if !fresh {
                 packed.sums(path, group, &relative(shift, packed.base), latest);
             }
-            if fresh || latest.iter().any(|&s| !(s <= LARGE)) {
+            if fresh || latest.iter().any(|s| s.is_nan() || *s > LARGE) {
                 let mut most = [0.0; QUERIES];
                 packed.maxima(path, group, &mut most);
                 for ((most, shift), sum) in most.iter().zip(&mut *shift).zip(&mut *sums) {
