@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from riesz._density_ratio import DensityRatioEstimator
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
+    from riesz._kernel_density import KernelDensity
     from riesz._load import load
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._quantile_regressor import KernelQuantileRegressor
@@ -22,6 +23,7 @@ __all__ = [
     "GaussianProcessRegressor",
     "InvalidInput",
     "KernelClassifier",
+    "KernelDensity",
     "KernelNoveltyDetector",
     "KernelQuantileRegressor",
     "KernelRegressor",
@@ -37,6 +39,7 @@ _LATER = {
     "DensityRatioEstimator": "_density_ratio",
     "GaussianProcessRegressor": "_gaussian_process",
     "KernelClassifier": "_classifier",
+    "KernelDensity": "_kernel_density",
     "KernelNoveltyDetector": "_novelty_detector",
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",

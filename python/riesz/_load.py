@@ -7,6 +7,7 @@ from riesz._classifier import KernelClassifier
 from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
 from riesz._gaussian_process import GaussianProcessRegressor
+from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
 from riesz._novelty_detector import KernelNoveltyDetector
 from riesz._quantile_regressor import KernelQuantileRegressor
@@ -16,6 +17,7 @@ from riesz._riesz import Machine, file_kind
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,
     "gaussian_process": GaussianProcessRegressor,
+    "kernel_density": KernelDensity,
     "novelty": KernelNoveltyDetector,
 }
 

@@ -42,6 +42,29 @@ def transform_features(
     n_jobs: int | None = None,
 ) -> NDArray[np.float32]: ...
 
+class Density:
+    @staticmethod
+    def fit(
+        x: _Table,
+        weights: NDArray[np.float64] | None = None,
+        *,
+        kernel: str,
+        bandwidth: float | str,
+        shape: str,
+        rtol: float,
+        atol: float,
+        n_jobs: int | None = None,
+    ) -> Density: ...
+    def log_density(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float64]: ...
+    def sample(self, count: int, seed: int) -> NDArray[np.float64]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Density: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Density, str]: ...
+
 class Detector:
     @staticmethod
     def fit(

@@ -75,7 +75,7 @@ class Saved(BaseEstimator):
     def _note(self) -> dict[str, Any]:
         """Return what `save` adds to the model, as values JSON knows."""
         parameters = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        if not isinstance(parameters["random_state"], int | None):
+        if not isinstance(parameters.get("random_state"), int | None):
             parameters["random_state"] = self.seed_
         note: dict[str, Any] = {"parameters": parameters}
         if hasattr(self, "feature_names_in_"):

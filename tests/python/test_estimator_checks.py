@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from riesz import (
     GaussianProcessRegressor,
     KernelClassifier,
+    KernelDensity,
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
@@ -35,6 +36,7 @@ def expected_failures(estimator):
         KernelQuantileRegressor(),
         KernelQuantileRegressor(quantiles=0.5),
         RandomFeatures(),
+        KernelDensity(),
         KernelNoveltyDetector(),
         GaussianProcessRegressor(),
     ],

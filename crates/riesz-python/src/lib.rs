@@ -5,6 +5,7 @@
 
 mod arrays;
 mod attend;
+mod density;
 mod detector;
 mod errors;
 mod features;
@@ -22,6 +23,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _riesz {
     use super::{pyfunction, Python};
+
+    #[pymodule_export]
+    use crate::density::Density;
 
     #[pymodule_export]
     use crate::detector::Detector;

@@ -31,7 +31,7 @@ impl Kernel for GaussianValues<'_> {
 /// x = n ln 2 + r with |r| ≤ ½ ln 2, and eʳ by its series to r¹³: a relative error of at most 4 roundings. No branches,
 /// so that a loop of it becomes vectors.
 #[inline(always)]
-fn exp_of_negative(x: f64) -> f64 {
+pub(super) fn exp_of_negative(x: f64) -> f64 {
     const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5·2⁵²: adding it rounds to whole numbers
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // its last 32 bits are zero, so that n·LN2_HIGH is exact
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;

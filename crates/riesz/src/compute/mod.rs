@@ -15,6 +15,7 @@ mod explicit;
 mod exponential;
 mod gram;
 mod hadamard;
+mod kernel_sums;
 mod lanes;
 mod path;
 mod products;
@@ -25,6 +26,9 @@ pub use dense::{Activation, DenseBlock, Input};
 pub use explicit::ExplicitBlock;
 pub(crate) use exponential::gaussian_values;
 pub use gram::{Gram, GramSample};
+pub(crate) use kernel_sums::{
+    exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
+};
 pub use path::Path;
 pub use structured::StructuredBlock;
 
