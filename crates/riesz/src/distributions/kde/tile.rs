@@ -84,7 +84,7 @@ impl Tile<'_> {
         let mut packed = PackedBlock::new(d);
         let mut met = Vec::new();
         let mut reach = 0.0_f64;
-        let worst = sums.radius() * self.farthest(&origin) * ROUNDING;
+        let worst = sums.radius() * self.farthest(agenda, &origin) * ROUNDING;
         if worst > HOPELESS {
             return self.exact(agenda);
         }
@@ -156,11 +156,11 @@ impl Tile<'_> {
         self.queries.chunks_exact(d).enumerate().map(of).collect()
     }
 
-    /// The largest distance from `origin` to the box of a block.
-    fn farthest(self, origin: &[f64]) -> f64 {
+    /// The largest distance from `origin` to the boxes of the blocks that may be met.
+    fn farthest(self, agenda: &Agenda, origin: &[f64]) -> f64 {
         let point = Extent { low: origin.to_vec(), high: origin.to_vec() };
-        let squares = self.centres.blocks.iter().map(|block| block.extent.squared_distances(&point).1);
-        squares.fold(0.0, f64::max).sqrt()
+        let extents = agenda.blocks.iter().map(|b| &self.centres.blocks[*b as usize].extent);
+        extents.map(|extent| extent.squared_distances(&point).1).fold(0.0, f64::max).sqrt()
     }
 
     /// One query again, where the exponents of single precision may be off by `error`: blocks that count in double
