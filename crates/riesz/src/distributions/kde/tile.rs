@@ -12,8 +12,8 @@ use std::f64::consts::{LN_2, LOG2_E};
 const LARGE: f32 = 1.0e18;
 /// Rounding of single precision.
 const ROUNDING: f64 = 5.960_464_477_539_063e-8;
-/// Error of an exponent that is left alone.
-const NEGLIGIBLE: f64 = 1.2e-5;
+/// Error of an exponent that is left alone, up to three dimensions and beyond: there errors of several coordinates cancel.
+const NEGLIGIBLE: [f64; 2] = [6e-6, 1.2e-5];
 /// Error of an exponent from which on single precision only tells which blocks count.
 const WIDE: f64 = 2.4e-4;
 /// Error of an exponent from which on single precision is of no use.
@@ -91,7 +91,8 @@ impl Tile<'_> {
         if worst > WIDE {
             return self.leading(agenda, &sums, &origin, worst);
         }
-        let wide = worst > NEGLIGIBLE;
+        let negligible = NEGLIGIBLE[usize::from(d > 3)];
+        let wide = worst > negligible;
         for (k, &b) in agenda.blocks.iter().enumerate() {
             if k > 0 && (k < 4 || k % 8 == 0) {
                 let least = sums.log_sums().into_iter().fold(f64::INFINITY, f64::min);
@@ -114,7 +115,7 @@ impl Tile<'_> {
             let distance = (2.0 * (heaviest - *found + 16.0)).max(0.0).sqrt();
             let norm = sums.norms[i].sqrt();
             let error = ROUNDING * norm * reach.min(norm + distance);
-            if error > NEGLIGIBLE {
+            if error > negligible {
                 *found = self.refined(query, i, &met, sums.shift[i] + sums.sums[i].log2(), error);
             }
         }
