@@ -36,8 +36,8 @@ default="gaussian"
         (weighted, unbiased) covariance of the rows.
     rtol : float, default=1e-6
         Largest relative error of a density by what is left out, beside the rounding of single
-        precision (about 1e-6). Below 5e-7, and for other kernels than the Gaussian, densities are
-        computed in double precision.
+        precision (1e-6 as a rule, about 1e-5 at most). Below 5e-7, and for other kernels than the
+        Gaussian, densities are computed in double precision.
     atol : float, default=0
         Absolute error of a density that is in order, however small the density.
     n_jobs : int, optional

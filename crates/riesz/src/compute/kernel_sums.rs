@@ -340,16 +340,17 @@ impl Kernel for Exact<'_> {
 
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) -> (f64, f64) {
+        let count = self.block.len.next_multiple_of(LANES);
         let squares = squares(self.block, self.query);
         let mut exponents = [f64::NEG_INFINITY; CENTRES];
         let mut most = f64::NEG_INFINITY;
-        let terms = squares.iter().zip(self.block.log_weights).zip(&mut exponents);
+        let terms = squares[..count].iter().zip(self.block.log_weights).zip(&mut exponents);
         for ((square, w), e) in terms {
             *e = w - 0.5 * square;
             most = if *e > most { *e } else { most };
         }
         let mut partial = [0.0; LANES];
-        for part in exponents.chunks_exact(LANES) {
+        for part in exponents[..count].chunks_exact(LANES) {
             for (sum, e) in partial.iter_mut().zip(part) {
                 let x = e - most;
                 *sum += if x < -700.0 { 0.0 } else { exp_of_negative(x) };
@@ -381,11 +382,17 @@ impl Kernel for Squares<'_> {
 /// ‖q − c_j‖² of a block, by differences.
 #[inline(always)]
 fn squares(block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
+    // Sixteen sums at a time stay in registers.
     let mut squares = [0.0; CENTRES];
-    for (from, q) in block.values.chunks_exact(CENTRES).zip(query) {
-        for (square, c) in squares.iter_mut().zip(from) {
-            *square += (q - c) * (q - c);
+    let count = block.len.next_multiple_of(LANES);
+    for (g, squares) in squares[..count].chunks_exact_mut(LANES).enumerate() {
+        let mut sums = [0.0; LANES];
+        for (from, q) in block.values.chunks_exact(CENTRES).zip(query) {
+            for (sum, c) in sums.iter_mut().zip(&from[g * LANES..(g + 1) * LANES]) {
+                *sum += (q - c) * (q - c);
+            }
         }
+        squares.copy_from_slice(&sums);
     }
     squares
 }

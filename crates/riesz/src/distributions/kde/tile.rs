@@ -12,8 +12,10 @@ use std::f64::consts::{LN_2, LOG2_E};
 const LARGE: f32 = 1.0e18;
 /// Rounding of single precision.
 const ROUNDING: f64 = 5.960_464_477_539_063e-8;
-/// Error of an exponent that is left alone.
-const NEGLIGIBLE: f64 = 1.2e-5;
+/// Error of an exponent that is left alone, up to three dimensions and beyond: there errors of several coordinates cancel.
+const NEGLIGIBLE: [f64; 2] = [6e-6, 1.2e-5];
+/// Error of an exponent from which on single precision only tells which blocks count.
+const WIDE: f64 = 2.4e-4;
 /// Error of an exponent from which on single precision is of no use.
 const HOPELESS: f64 = 0.25;
 
@@ -82,11 +84,15 @@ impl Tile<'_> {
         let mut packed = PackedBlock::new(d);
         let mut met = Vec::new();
         let mut reach = 0.0_f64;
-        let worst = sums.radius() * self.farthest(&origin) * ROUNDING;
+        let worst = sums.radius() * self.farthest(agenda, &origin) * ROUNDING;
         if worst > HOPELESS {
             return self.exact(agenda);
         }
-        let wide = worst > NEGLIGIBLE;
+        if worst > WIDE {
+            return self.leading(agenda, &sums, &origin, worst);
+        }
+        let negligible = NEGLIGIBLE[usize::from(d > 3)];
+        let wide = worst > negligible;
         for (k, &b) in agenda.blocks.iter().enumerate() {
             if k > 0 && (k < 4 || k % 8 == 0) {
                 let least = sums.log_sums().into_iter().fold(f64::INFINITY, f64::min);
@@ -102,20 +108,60 @@ impl Tile<'_> {
             }
         }
         let mut found = sums.log_sums();
+        let heaviest = agenda.blocks.iter().map(|b| self.centres.blocks[*b as usize].log_weight);
+        let heaviest = heaviest.fold(f64::NEG_INFINITY, f64::max);
         for (i, (query, found)) in self.queries.chunks_exact(d).zip(&mut found).enumerate() {
-            let error = ROUNDING * sums.norms[i].sqrt() * reach;
-            if error > NEGLIGIBLE {
+            // Centres beyond this distance have less than e⁻¹⁶ of the sum.
+            let distance = (2.0 * (heaviest - *found + 16.0)).max(0.0).sqrt();
+            let norm = sums.norms[i].sqrt();
+            let error = ROUNDING * norm * reach.min(norm + distance);
+            if error > negligible {
                 *found = self.refined(query, i, &met, sums.shift[i] + sums.sums[i].log2(), error);
             }
         }
         found
     }
 
-    /// The largest distance from `origin` to the box of a block.
-    fn farthest(self, origin: &[f64]) -> f64 {
+    /// Where exponents differ by thousands, few blocks count: single precision finds them, double precision sums them.
+    fn leading(self, agenda: &Agenda, sums: &PairSums, origin: &[f64], error: f64) -> Vec<f64> {
+        let d = self.centres.columns();
+        let mut packed = PackedBlock::new(d);
+        let mut most = vec![f64::NEG_INFINITY; sums.norms.len()];
+        let mut found: Vec<(u32, f64, Vec<f32>)> = Vec::new();
+        for (k, &b) in agenda.blocks.iter().enumerate() {
+            if k > 0 && (k < 4 || k % 8 == 0) {
+                let bounds = most.iter().zip(&sums.norms).map(|(most, norm)| most * LN_2 - 0.5 * norm);
+                let least = bounds.fold(f64::INFINITY, f64::min) - 2.0 * error;
+                if agenda.rest[k] <= self.tolerance.log_allowed(least) {
+                    break;
+                }
+            }
+            packed.pack(self.path, self.centres.block(b as usize), origin);
+            let mut maxima = vec![0.0; sums.sums.len()];
+            packed.maxima(self.path, &sums.groups, &mut maxima);
+            for (most, x) in most.iter_mut().zip(&maxima) {
+                *most = most.max(packed.base + f64::from(*x));
+            }
+            found.push((b, packed.base, maxima));
+        }
+        // 256 terms of every block left out are 2⁻²⁴ of the largest term together.
+        let margin = 32.0 + (found.len() as f64).log2() + 4.0 * error;
+        let of = |(i, query): (usize, &[f64])| {
+            let counts = found.iter().filter(|(_, base, x)| base + f64::from(x[i]) >= most[i] - margin);
+            let terms = counts.map(|(b, ..)| {
+                let (most, sum) = exact_log_sum(self.path, self.centres.block(*b as usize), query);
+                most + sum.ln()
+            });
+            log_sum_exp(&terms.collect::<Vec<_>>())
+        };
+        self.queries.chunks_exact(d).enumerate().map(of).collect()
+    }
+
+    /// The largest distance from `origin` to the boxes of the blocks that may be met.
+    fn farthest(self, agenda: &Agenda, origin: &[f64]) -> f64 {
         let point = Extent { low: origin.to_vec(), high: origin.to_vec() };
-        let squares = self.centres.blocks.iter().map(|block| block.extent.squared_distances(&point).1);
-        squares.fold(0.0, f64::max).sqrt()
+        let extents = agenda.blocks.iter().map(|b| &self.centres.blocks[*b as usize].extent);
+        extents.map(|extent| extent.squared_distances(&point).1).fold(0.0, f64::max).sqrt()
     }
 
     /// One query again, where the exponents of single precision may be off by `error`: blocks that count in double
