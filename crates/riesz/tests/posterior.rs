@@ -137,11 +137,11 @@ impl Model for Peaks {
 fn peaks() {
     let m: usize = std::env::var("M").map_or(2000, |v| v.parse().unwrap());
     let isl: usize = std::env::var("I").map_or(2, |v| v.parse().unwrap());
-    for d in [1, 2, 3, 5] {
-        for k in [2, 4, 8] {
-            if d == 1 && k > 3 {
-                continue;
-            }
+    let list = |name: &str| -> Vec<usize> {
+        std::env::var(name).unwrap_or("2".into()).split(',').map(|v| v.parse().unwrap()).collect()
+    };
+    for d in list("DS") {
+        for k in list("KS") {
             let (mut ok, mut worst, mut ev, mut zerr, t) =
                 (0, 0.0f64, 0.0, 0.0f64, std::time::Instant::now());
             let n = 20;
@@ -150,7 +150,12 @@ fn peaks() {
                 let model = Peaks::new(d, k, 1000 * seed);
                 let post = fit(
                     &model,
-                    &AdaptiveOptions { particles: m, islands: isl, ..AdaptiveOptions::new(Seed(seed)) },
+                    &AdaptiveOptions {
+                        particles: m,
+                        islands: isl,
+                        effective: std::env::var("RHO").map_or(0.3, |v| v.parse().unwrap()),
+                        ..AdaptiveOptions::new(Seed(seed))
+                    },
                 );
                 let mut e = 0.0f64;
                 for c in 0..model.centres.len() {

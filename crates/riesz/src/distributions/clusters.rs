@@ -2,10 +2,14 @@
 
 use super::factor::{moments, Factor};
 use super::special::log_sum_exp;
+use super::weights::systematic;
 use crate::random::{uniform_open, Address, BlockIndex, Seed, Stream};
+use rayon::prelude::*;
 
 /// Most iterations of expectation–maximisation.
 const ITERATIONS: usize = 30;
+/// Most particles that decide about the groups.
+const LOOKED_AT: usize = 2_000;
 /// Iterations of Lloyd's algorithm before them.
 const LLOYD: usize = 5;
 
@@ -29,11 +33,33 @@ pub(super) fn groups(
     block: BlockIndex,
 ) -> Vec<usize> {
     let (mean, covariance) = moments(positions, weights, d);
-    let white = Factor::of(&covariance, d).whiten_rows(positions, &mean);
+    let all = Factor::of(&covariance, d).whiten_rows(positions, &mean);
     let size = weights.iter().map(|w| w * w).sum::<f64>().recip();
+    if weights.len() <= LOOKED_AT {
+        return without_gaps(best_mixture(&all, weights, d, most, size, seed, block).assign(&all));
+    }
+    // Systematic resampling keeps the share of every region to within one particle.
+    let few = systematic(weights, LOOKED_AT, Address::new(seed, Stream::Subsample, block, 0));
+    let white: Vec<f64> = few.iter().flat_map(|&i| &all[i * d..][..d]).copied().collect();
+    let equal = vec![1.0 / LOOKED_AT as f64; LOOKED_AT];
+    let size = size.min(LOOKED_AT as f64);
+    without_gaps(best_mixture(&white, &equal, d, most, size, seed, block).assign(&all))
+}
+
+/// The mixture of the best score.
+fn best_mixture(
+    white: &[f64],
+    weights: &[f64],
+    d: usize,
+    most: usize,
+    size: f64,
+    seed: Seed,
+    block: BlockIndex,
+) -> Mixture {
     let parameters = |k: usize| (k * (1 + d + d * (d + 1) / 2) - 1) as f64;
     let starts = if d <= 5 { 3 } else { 1 };
-    let mut best = (f64::NEG_INFINITY, vec![0; weights.len()]);
+    let one = Mixture::start(white, weights, d, 1, Address::new(seed, Stream::Subsample, block, 1));
+    let mut best = (f64::NEG_INFINITY, one);
     let mut failures = 0;
     for k in 1..=most {
         // A component needs more than its dimension of particles to have a covariance.
@@ -41,21 +67,22 @@ pub(super) fn groups(
             break;
         }
         let fitted = (0..if k == 1 { 1 } else { starts })
+            .into_par_iter()
             .map(|start| {
                 let address = Address::new(seed, Stream::Subsample, block, (16 * k + start) as u32);
-                Mixture::start(&white, weights, d, k, address).maximise(&white, weights, size)
+                Mixture::start(white, weights, d, k, address).maximise(white, weights, size)
             })
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((likelihood, mixture)) = fitted else { break };
         let score = size * likelihood - 0.5 * parameters(k) * size.ln();
         if score > best.0 {
-            best = (score, mixture.assign(&white));
+            best = (score, mixture);
             failures = 0;
         } else {
             failures += 1;
         }
     }
-    without_gaps(best.1)
+    best.1
 }
 
 /// Renumbers groups so that none is empty.

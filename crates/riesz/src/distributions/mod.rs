@@ -22,6 +22,7 @@ mod factor;
 pub mod kde;
 mod model;
 pub mod models;
+mod paper;
 mod posterior;
 mod proposal;
 pub mod special;
@@ -29,4 +30,5 @@ pub mod weights;
 
 pub use adaptive::{adaptive, AdaptiveOptions, Renewal};
 pub use model::{Model, Particles};
+pub use paper::{paper, PaperOptions, Strategy};
 pub use posterior::{Estimate, Evidence, Posterior, Report, Stage, StageKind};

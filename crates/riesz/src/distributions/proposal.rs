@@ -50,7 +50,7 @@ pub(super) struct Proposal {
     dimension: usize,
     defensive: f64,
     groups: Vec<Group>,
-    /// The group of each particle it was fitted to, and the weight of the kernel there; `None` where it has none.
+    /// The group of each particle it was fitted to, and the weight of its kernel within; `None` where it has none.
     own: Vec<Option<(usize, f64)>>,
 }
 
@@ -78,8 +78,19 @@ impl Proposal {
             let weights: Vec<f64> = own.iter().map(|&i| weights[i]).collect();
             Group::fit(&rows, weights, d, &all)
         };
-        let own = place.iter().map(|p| p.map(|i| (group[i], weights[i]))).collect();
+        let within: Vec<f64> = (0..count)
+            .map(|c| (0..weights.len()).filter(|&i| group[i] == c).map(|i| weights[i]).sum())
+            .collect();
+        let own = place.iter().map(|p| p.map(|i| (group[i], weights[i] / within[group[i]]))).collect();
         Self { dimension, defensive, groups: (0..count).map(members).collect(), own }
+    }
+
+    /// Shares p_c replaced by √p_c, normalised: small groups get more draws than their weight asks for, so that a mode
+    /// which is small now and large later is not lost in between. Importance weights know.
+    pub(super) fn balanced(mut self) -> Self {
+        let total: f64 = self.groups.iter().map(|g| g.share.sqrt()).sum();
+        self.groups.iter_mut().for_each(|g| g.share = g.share.sqrt() / total);
+        self
     }
 
     /// Number of groups.
@@ -225,7 +236,8 @@ impl Proposal {
             group.factor.whiten(&positions[i * d..][..d], &group.mean, &mut z);
             let (a, h) = (group.shrink(), group.bandwidth);
             let distance: f64 = z.iter().map(|z| ((1.0 - a) * z / h).powi(2)).sum();
-            let kernel = (weight * (1.0 - self.defensive)).ln() - 0.5 * distance - group.normaliser(d);
+            let kernel =
+                (group.share * weight * (1.0 - self.defensive)).ln() - 0.5 * distance - group.normaliser(d);
             let others = density[i] + without((kernel - density[i]).exp());
             ratios.push(weights[i].ln() + log_target[i] - log_evidence - others);
         }

@@ -15,8 +15,14 @@ use serde::{Deserialize, Serialize};
 const KEEP: f64 = 0.6;
 /// Draws are given up for moves when a smaller share of them can be expected, or turns out, to be effective.
 const LEAST_EFFICIENCY: f64 = 0.1;
-/// How many times as many particles the first, cheap stages may have.
-const CROWD: f64 = 4.0;
+/// How many times as many particles as at the end the first stage may have, at most and per dimension …
+const CROWD: [f64; 2] = [8.0, 2.0];
+/// … and what is left of that from stage to stage …
+const FADING: f64 = 0.8;
+/// … as long as a stage costs no more than this share of a look at all data by all particles.
+const CHEAP: f64 = 0.03;
+/// Fewer observations than these count as so many there.
+const FEW: usize = 270;
 /// A batch of which less than this share of the data would be left takes the rest too.
 const REST: f64 = 0.3;
 
@@ -91,10 +97,14 @@ impl<'a> Setting<'a> {
         self.options.seed
     }
 
-    /// How many particles look at `rows` observations: more than at the end while that is cheap.
-    fn count(&self, rows: usize) -> usize {
-        let cheap = self.model.observations() as f64 / (8.0 * rows.max(1) as f64);
-        ((self.size as f64 * cheap.clamp(1.0, CROWD)) as usize).min(self.options.particles.max(self.size))
+    /// How many particles look at `rows` observations in a stage: more than at the end while that is cheap, because a
+    /// mode that is lost early is lost.
+    fn count(&self, rows: usize, stage: u64) -> usize {
+        let all = self.options.particles as f64;
+        let crowd = (2.0 + CROWD[1] * self.model.dimension() as f64).min(CROWD[0]);
+        let crowd = crowd * all * FADING.powi(stage.min(1_000) as i32);
+        let cheap = CHEAP * all * self.model.observations().max(FEW) as f64 / rows.max(1) as f64;
+        self.size.max(crowd.min(cheap) as usize)
     }
 
     fn next(&self, seen: usize) -> usize {
@@ -121,7 +131,7 @@ impl<'a> Setting<'a> {
 }
 
 /// Σ_{n in batch} log p(x_n∣θ_i), and −∞ without asking where the log-prior is −∞.
-pub(super) fn likelihood_where_possible(
+pub(in crate::distributions) fn likelihood_where_possible(
     model: &dyn Model,
     positions: &[f64],
     log_prior: &[f64],
@@ -185,7 +195,7 @@ impl Island {
             moving: setting.options.renewal == Renewal::Moves,
             evaluations: 0,
         };
-        let count = setting.count(target.next);
+        let count = setting.count(target.next, 0);
         let positions = setting.model.sample_prior(setting.seed(), state.block(), count)?;
         let particles = Population::at(positions, setting, target)?;
         Ok(Self { particles: Population { log_weights: vec![0.0; count], ..particles }, state })
@@ -260,7 +270,7 @@ impl Island {
         let (target, block) = (self.state.target, self.state.block());
         let weights = normalised(&self.particles.log_weights);
         let proposal = self.proposal(setting);
-        let count = setting.count(target.next);
+        let count = setting.count(target.next, self.state.stage);
         if self.draws_will_do(setting, &proposal, &weights) {
             let fresh = drawn(&proposal, count, block, setting, target)?;
             self.state.evaluations += fresh.evaluations;
@@ -298,6 +308,7 @@ impl Island {
         let weights = normalised(&self.particles.log_weights);
         let (d, defensive) = (setting.model.dimension(), setting.options.defensive);
         Proposal::fit(&self.particles.positions, &weights, d, defensive, setting.seed(), self.state.block())
+            .balanced()
     }
 
     /// Whether enough draws can be expected to be effective.
