@@ -7,6 +7,7 @@ from riesz._errors import FitError, InvalidInput, RieszError
 from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
+    from riesz._bayesian_logistic_regression import BayesianLogisticRegression
     from riesz._classifier import KernelClassifier
     from riesz._density_ratio import DensityRatioEstimator
     from riesz._features import RandomFeatures
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from riesz._kernel_density import KernelDensity
     from riesz._load import load
     from riesz._novelty_detector import KernelNoveltyDetector
+    from riesz._particle_mirror_descent import ParticleMirrorDescent
+    from riesz._posterior import CollapseWarning, Posterior
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
 
 __all__ = [
+    "BayesianLogisticRegression",
+    "CollapseWarning",
     "DensityRatioEstimator",
     "FitError",
     "GaussianProcessRegressor",
@@ -27,6 +32,8 @@ __all__ = [
     "KernelNoveltyDetector",
     "KernelQuantileRegressor",
     "KernelRegressor",
+    "ParticleMirrorDescent",
+    "Posterior",
     "RandomFeatures",
     "RieszError",
     "__version__",
@@ -36,6 +43,10 @@ __all__ = [
 
 # scikit-learn takes a second to import, which the command line should not wait for.
 _LATER = {
+    "Posterior": "_posterior",
+    "ParticleMirrorDescent": "_particle_mirror_descent",
+    "CollapseWarning": "_posterior",
+    "BayesianLogisticRegression": "_bayesian_logistic_regression",
     "DensityRatioEstimator": "_density_ratio",
     "GaussianProcessRegressor": "_gaussian_process",
     "KernelClassifier": "_classifier",

@@ -99,7 +99,52 @@ that of the dense array, bit by bit.
 Predictions are computed in single precision and returned in the precision of ``X``.
 """
 
+_MIRROR_DESCENT = """
+n_particles : int, default=2000
+    Particles of the posterior.
+mode : {"adaptive", "paper"}, default="adaptive"
+    "paper" is the published algorithm with its schedules.
+n_islands : int, default=2
+    Independent runs with half of the particles between them; how well they agree is in ``r_hat``.
+batch_size : int, optional
+    Observations of the first batch (16), or of every batch in paper mode (10).
+growth : float, default=2.0
+    Factor by which the observations looked at grow.
+effective : float, default=0.3
+    Share of the particles that must stay effective in a step.
+defensive : float, default=0.1
+    Share of the draws from a heavy-tailed density.
+renewal : {"auto", "draws", "moves"}, default="auto"
+    Whether worn particles are replaced by draws from a density through them or by Metropolis
+    moves; "auto" takes draws while enough of them can be expected to be effective.
+final_stage : bool, default=True
+    Whether a last stage draws all particles anew and weighs them by all data.
+strategy : {"density_then_particles", "density", "particles"}, \
+default="density_then_particles"
+    Paper mode: kernel densities (strategy 2) for ``density_steps`` steps, then fixed particles
+    (strategy 1); or one of them alone.
+density_steps : int, optional
+    Paper mode: steps with densities (50).
+n_steps : int, optional
+    Paper mode: steps; one pass over the data unless given.
+step, delay, decay : float, default=1.0, 0.0, 1.0
+    Paper mode: step sizes are ``step / (delay + t) ** decay``.
+bandwidth, smoothness : float, default=1.0, 2.0
+    Paper mode: bandwidths are ``bandwidth * n_particles ** (-1 / (d + 2 * smoothness))`` deviations.
+max_time : float, optional
+    Most seconds; what all data were seen by then is the posterior, with a warning where none was.
+checkpoint : path, optional
+    File from which an interrupted fit is resumed, removed when the fit is complete.
+random_state : int, RandomState or None, default=None
+    Seed; None draws one.
+n_jobs : int, optional
+    Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+verbose : int, default=0
+    1 for a bar on the standard error, 2 for a line per stage.
+"""
+
 _PARAGRAPHS = {
+    "mirror_descent": _MIRROR_DESCENT.strip(),
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),
     "course": _COURSE.strip() + _RUN.rstrip() + _VERBOSE.rstrip(),

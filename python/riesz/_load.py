@@ -1,8 +1,10 @@
 """Any estimator from its file."""
 
+import json
 import os
 from typing import Any
 
+from riesz._bayesian_logistic_regression import BayesianLogisticRegression
 from riesz._classifier import KernelClassifier
 from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
@@ -10,9 +12,10 @@ from riesz._gaussian_process import GaussianProcessRegressor
 from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
 from riesz._novelty_detector import KernelNoveltyDetector
+from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
-from riesz._riesz import Machine, file_kind
+from riesz._riesz import Machine, ParticlePosterior, file_kind
 
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,
@@ -38,6 +41,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind = file_kind(path)
     if kind in _CLASSES:
         return _CLASSES[kind].load(path)
+    if kind == "posterior":
+        return _posterior(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()
@@ -45,3 +50,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         return KernelClassifier.load(path)
     quantiles = loss_name(summary) == "quantile"
     return (KernelQuantileRegressor if quantiles else KernelRegressor).load(path)
+
+
+def _posterior(path: str | os.PathLike[str]) -> Any:
+    """Read a posterior, or the estimator around one."""
+    note = json.loads(ParticlePosterior.load(path)[1]) or {}
+    return (BayesianLogisticRegression if "classes" in note else Posterior).load(path)

@@ -16,6 +16,10 @@ pub fn to_py(error: Error) -> PyErr {
             Ok(raised) => *raised,
             Err(source) => FitError::new_err(Error::User { kernel, source }.to_string()),
         },
+        Error::UserModel { what, source } => match source.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(source) => FitError::new_err(Error::UserModel { what, source }.to_string()),
+        },
         Error::Io { path, source } => match source.raw_os_error() {
             // Three arguments make Python choose the subclass, `FileNotFoundError` for one.
             Some(code) => {

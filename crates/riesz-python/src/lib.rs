@@ -12,6 +12,7 @@ mod features;
 mod files;
 mod kernel;
 mod machine;
+mod posterior;
 mod process;
 mod ratio;
 mod settings;
@@ -38,6 +39,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::machine::Machine;
+
+    #[pymodule_export]
+    use crate::posterior::{leave_one_out, ParticlePosterior};
 
     #[pymodule_export]
     use crate::process::Process;

@@ -4,6 +4,7 @@ use crate::errors::{to_py, InvalidInput};
 use crate::kernel::kernel_of;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use riesz::distributions::{AdaptiveOptions, PaperOptions, Renewal, Strategy};
 use riesz::driver::CheckpointPolicy;
 use riesz::functions::{
     Bandwidth, DensityRatioOptions, GaussianProcessOptions, NoveltyOptions, Options, Task,
@@ -43,6 +44,57 @@ impl<'py> Settings<'_, 'py> {
         options.batch_size = self.whole("batch_size")?.unwrap_or(options.batch_size);
         options.projection = self.projection()?;
         options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of adaptive particle mirror descent.
+    pub fn adaptive(&self) -> PyResult<AdaptiveOptions> {
+        let mut options = AdaptiveOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.particles = self.whole("n_particles")?.unwrap_or(options.particles);
+        options.islands = self.whole("n_islands")?.unwrap_or(options.islands);
+        options.batch = self.whole("batch_size")?.unwrap_or(options.batch);
+        options.growth = self.get("growth", "a number")?;
+        options.effective = self.get("effective", "a number")?;
+        options.defensive = self.get("defensive", "a number")?;
+        options.renewal = match self.text("renewal")?.as_str() {
+            "auto" => Renewal::Auto,
+            "draws" => Renewal::Draws,
+            "moves" => Renewal::Moves,
+            other => {
+                let value = other.to_owned();
+                return Err(to_py(Error::Unknown { name: "renewal", value, expected: "auto, draws, moves" }));
+            }
+        };
+        options.final_stage = self.get("final_stage", "True or False")?;
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
+        Ok(options)
+    }
+
+    /// All settings of particle mirror descent as published.
+    pub fn paper(&self, observations: usize) -> PyResult<PaperOptions> {
+        let density_steps: Option<usize> = self.whole("density_steps")?;
+        let strategy = match self.text("strategy")?.as_str() {
+            "particles" => Strategy::Particles,
+            "density" => Strategy::Density,
+            "density_then_particles" => Strategy::DensityThenParticles(density_steps.unwrap_or(50)),
+            other => {
+                let value = other.to_owned();
+                let expected = "particles, density, density_then_particles";
+                return Err(to_py(Error::Unknown { name: "strategy", value, expected }));
+            }
+        };
+        let seed = Seed(self.whole("random_state")?.unwrap_or_default());
+        let mut options = PaperOptions::new(strategy, observations, seed);
+        options.particles = self.whole("n_particles")?.unwrap_or(options.particles);
+        options.batch = self.whole("batch_size")?.unwrap_or(options.batch);
+        let pass = observations.div_ceil(options.batch.max(1));
+        options.steps = self.whole("n_steps")?.unwrap_or(pass);
+        options.step = self.get("step", "a number")?;
+        options.delay = self.get("delay", "a number")?;
+        options.decay = self.get("decay", "a number")?;
+        options.bandwidth = self.get("bandwidth", "a number")?;
+        options.smoothness = self.get("smoothness", "a number")?;
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
         Ok(options)
     }
 
@@ -136,7 +188,7 @@ impl<'py> Settings<'_, 'py> {
         }
     }
 
-    fn text(&self, name: &str) -> PyResult<String> {
+    pub fn text(&self, name: &str) -> PyResult<String> {
         self.get(name, "a name")
     }
 

@@ -2,6 +2,7 @@
 
 use super::special::log_sum_exp;
 use crate::random::{uniform_open, Address};
+use rayon::prelude::*;
 
 /// Weights that sum to one; all zero where every log-weight is −∞.
 pub fn normalised(log_weights: &[f64]) -> Vec<f64> {
@@ -99,6 +100,27 @@ pub fn pareto_smoothed(log_weights: &[f64]) -> (Vec<f64>, Option<f64>) {
     let total = log_sum_exp(&smoothed);
     smoothed.iter_mut().for_each(|w| *w -= total);
     (smoothed, shape)
+}
+
+/// log p(x_n∣x_{−n}) for every observation by Pareto-smoothed importance sampling, and the shape k̂ of its weights (NaN
+/// where it cannot be told):
+///
+/// ```text
+/// log Σ_i w_i p(x_n∣θ_i),   w_i ∝ α_i / p(x_n∣θ_i), smoothed
+/// ```
+///
+/// `pointwise` holds log p(x_n∣θ_i), particles × observations, row-major.
+pub fn leave_one_out(log_weights: &[f64], pointwise: &[f64]) -> Vec<(f64, f64)> {
+    let m = log_weights.len();
+    let observations = pointwise.len() / m.max(1);
+    let one = |n: usize| {
+        let likelihood: Vec<f64> = pointwise.iter().skip(n).step_by(observations).copied().collect();
+        let raw: Vec<f64> = log_weights.iter().zip(&likelihood).map(|(w, l)| w - l).collect();
+        let (smoothed, shape) = pareto_smoothed(&raw);
+        let terms: Vec<f64> = smoothed.iter().zip(&likelihood).map(|(w, l)| w + l).collect();
+        (log_sum_exp(&terms), shape.unwrap_or(f64::NAN))
+    };
+    (0..observations).into_par_iter().map(one).collect()
 }
 
 /// Shape k and scale σ of a generalised Pareto distribution, by the estimator of Zhang and Stephens (2009) with the

@@ -1,0 +1,265 @@
+"""Posteriors of models of one's own."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from riesz._documentation import documented
+from riesz._errors import InvalidInput
+from riesz._kernel_machine import seed_of
+from riesz._posterior import CollapseWarning, Posterior
+from riesz._prior import Prior
+from riesz._progress import progress
+from riesz._riesz import ParticlePosterior
+from riesz._transforms import Array, Layout
+
+# Particles times observations that a pointwise likelihood returns at once.
+_PIECE = 1 << 22
+
+
+@dataclass(eq=False, repr=False)
+class MirrorDescentSettings(BaseEstimator):
+    """What every posterior by particle mirror descent can be told."""
+
+    _: KW_ONLY
+    n_particles: int = 2000
+    mode: str = "adaptive"
+    n_islands: int = 2
+    batch_size: int | None = None
+    growth: float = 2.0
+    effective: float = 0.3
+    defensive: float = 0.1
+    renewal: str = "auto"
+    final_stage: bool = True
+    strategy: str = "density_then_particles"
+    density_steps: int | None = None
+    n_steps: int | None = None
+    step: float = 1.0
+    delay: float = 0.0
+    decay: float = 1.0
+    bandwidth: float = 1.0
+    smoothness: float = 2.0
+    max_time: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def _settings(self) -> dict[str, Any]:
+        if self.mode not in ("adaptive", "paper"):
+            raise InvalidInput(f"mode = {self.mode!r} is unknown; expected one of adaptive, paper")
+        if self.mode == "paper" and self.checkpoint is not None:
+            raise InvalidInput("checkpoint belongs to mode='adaptive'")
+        names = [name for name in MirrorDescentSettings.__dataclass_fields__ if name != "_"]
+        settings = {name: getattr(self, name) for name in names}
+        settings["random_state"] = seed_of(self.random_state)
+        return settings
+
+    def _posterior(
+        self, particles: ParticlePosterior, layout: Layout, pointwise: Any = None
+    ) -> Posterior:
+        """Wrap what was fitted, and say aloud what is wrong with it."""
+        posterior = Posterior(particles, layout, pointwise)
+        for message in posterior.warnings:
+            warnings.warn(message, CollapseWarning, stacklevel=3)
+        return posterior
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class ParticleMirrorDescent(MirrorDescentSettings):
+    """The posterior of a model of your own, from values of its likelihood alone.
+
+    No gradients are needed, data are looked at in batches, several modes are found and weighed, and
+    the evidence comes with an error bar. The default follows the posterior of more and more of the
+    data, drawing particles anew from a density through them where they are worn; a last stage draws
+    all of them anew and weighs them by all data.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        ``log_likelihood(theta, batch)`` with ``theta`` of shape (m, d), parameters in the order of
+        ``prior``, and ``batch`` some of the data, returns for each row of ``theta`` the sum of
+        ``log p(x | theta)`` over the batch: shape (m,). With ``pointwise=True`` it returns the terms,
+        shape (m, len(batch)). NumPy, JAX and Torch arrays will do.
+    prior : dict or object
+        Distributions of ``scipy.stats`` by parameter name, frozen; or one object with
+        ``logpdf(theta)`` and ``rvs(size, random_state)`` for all parameters. Parameters with bounds
+        are transformed, Jacobian included.
+    $mirror_descent
+    pointwise : bool, default=False
+        Whether the likelihood returns terms; then the posterior has leave-one-out scores.
+    constraints : dict, optional
+        Bounds by parameter name where the distribution does not tell them: "real", "positive",
+        "unit", "simplex" or a pair (low, high) with None for no bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from riesz import ParticleMirrorDescent
+    >>> data = np.random.default_rng(0).normal(3, 2, size=500)
+    >>> def log_likelihood(theta, batch):
+    ...     mu, sigma = theta[:, :1], theta[:, 1:]
+    ...     return stats.norm.logpdf(batch, mu, sigma).sum(axis=1)
+    >>> prior = {"mu": stats.norm(0, 10), "sigma": stats.halfnorm(scale=5)}
+    >>> posterior = ParticleMirrorDescent(log_likelihood, prior, random_state=0).fit(data)
+    >>> mean, error = posterior.expect(lambda theta: theta[:, 0])
+    >>> bool(abs(mean - data.mean()) < 0.05)
+    True
+    """
+
+    log_likelihood: Callable[[Any, Any], Any]
+    prior: Any
+    _: KW_ONLY
+    pointwise: bool = False
+    constraints: Mapping[str, Any] | None = None
+
+    def fit(self, data: Any) -> Posterior:
+        """Return the posterior.
+
+        Parameters
+        ----------
+        data : array, DataFrame, sparse array, tuple or dict of arrays, or sequence
+            Observations along the first axis. Batches are of the same kind.
+
+        Returns
+        -------
+        Posterior
+        """
+        if not callable(self.log_likelihood):
+            raise InvalidInput("log_likelihood should be a function of theta and a batch")
+        prior = Prior(self.prior, self.constraints)
+        model = _Model(self.log_likelihood, prior, data, self.pointwise)
+        with progress(self.verbose) as observer:
+            particles = ParticlePosterior.fit(
+                model,
+                prior.dimension,
+                model.observations,
+                settings=self._settings(),
+                n_jobs=self.n_jobs,
+                observer=observer,
+            )
+        pointwise = model.terms if self.pointwise else None
+        return self._posterior(particles, prior.layout, pointwise)
+
+
+class _Model:
+    """A user's functions as the compiled part calls them, with what goes wrong explained."""
+
+    def __init__(
+        self, function: Callable[[Any, Any], Any], prior: Prior, data: Any, pointwise: bool
+    ) -> None:
+        self.function = function
+        self.prior = prior
+        self.data = data
+        self.pointwise = pointwise
+        self.observations = _length(data)
+
+    def sample_prior(self, count: int, seed: int) -> Array:
+        return self.prior.sample(count, seed)
+
+    def log_prior(self, u: Array) -> Array:
+        with np.errstate(over="ignore"):
+            theta = self.prior.layout.to_bounded(u)
+            found = self.prior.logpdf(theta) + self.prior.layout.log_jacobian(u)
+        # Where the transformation overflows there is no density.
+        found[~np.isfinite(theta).all(axis=1)] = -np.inf
+        return np.ascontiguousarray(found)
+
+    def log_likelihood(self, u: Array, indices: Any) -> Array:
+        theta = self.prior.layout.to_bounded(u)
+        if not self.pointwise:
+            return np.ascontiguousarray(
+                self._call(theta, take(self.data, indices), len(indices), (len(theta),))
+            )
+        total = np.zeros(len(theta))
+        for piece in self._pieces(len(theta), indices):
+            terms = self._call(theta, take(self.data, piece), len(piece), (len(theta), len(piece)))
+            total += terms.sum(axis=1)
+        return total
+
+    def terms(self, theta: Array) -> Array:
+        """Return log p(x_n | theta_i) for all particles and observations."""
+        pieces = self._pieces(len(theta), np.arange(self.observations))
+        shape = (len(theta), -1)
+        return np.hstack(
+            [self._call(theta, take(self.data, p), len(p), (shape[0], len(p))) for p in pieces]
+        )
+
+    def _pieces(self, particles: int, indices: Any) -> list[Any]:
+        step = max(1, _PIECE // max(particles, 1))
+        return [indices[i : i + step] for i in range(0, len(indices), step)]
+
+    def _call(self, theta: Array, batch: Any, rows: int, shape: tuple[int, ...]) -> Array:
+        try:
+            found = _array(self.function(theta, batch))
+        except Exception as error:
+            self._explain(error, theta, batch, rows)
+            raise
+        if found.shape != shape:
+            per = (
+                "one row per particle and one column per observation"
+                if len(shape) == 2
+                else "one number per particle"
+            )
+            raise InvalidInput(
+                f"log_likelihood returned shape {found.shape} for {len(theta)} particles and a batch "
+                f"of {rows} observations; expected {shape}, {per}"
+            )
+        return found
+
+    def _explain(self, error: Exception, theta: Array, batch: Any, rows: int) -> None:
+        """Say which particle it was, by asking about one at a time."""
+        where = f"all {len(theta)} particles together, though none of them alone"
+        for i in range(len(theta)):
+            try:
+                self.function(theta[i : i + 1], batch)
+            except Exception:
+                values = ", ".join(
+                    f"{name} = {value:.6g}"
+                    for name, value in zip(self.prior.layout.names, theta[i], strict=True)
+                )
+                where = f"particle {i} ({values})"
+                break
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"in log_likelihood of {where}, on a batch of {rows} observations")
+
+
+def _array(values: Any) -> Array:
+    """Return what a likelihood returned as an array, from JAX and Torch too."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+def _length(data: Any) -> int:
+    """Return the number of observations."""
+    if isinstance(data, Mapping):
+        parts: Sequence[Any] = list(data.values())
+    else:
+        parts = list(data) if isinstance(data, tuple) else [data]
+    lengths = {part.shape[0] if getattr(part, "shape", ()) else len(part) for part in parts}
+    if len(lengths) != 1:
+        raise InvalidInput(
+            f"the arrays of data have {sorted(lengths)} rows; expected as many in each"
+        )
+    return int(lengths.pop())
+
+
+def take(data: Any, indices: Any) -> Any:
+    """Return the observations at ``indices``, of the kind data are."""
+    if isinstance(data, Mapping):
+        return {name: take(part, indices) for name, part in data.items()}
+    if isinstance(data, tuple):
+        return tuple(take(part, indices) for part in data)
+    if hasattr(data, "iloc"):
+        return data.iloc[indices]
+    if hasattr(data, "shape"):
+        return data[indices]
+    return [data[i] for i in indices]

@@ -1,0 +1,301 @@
+"""What is known after the data: weighted particles with names."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from riesz._errors import InvalidInput
+from riesz._kernel_machine import seed_of
+from riesz._riesz import ParticlePosterior, leave_one_out
+from riesz._transforms import Array, Layout
+
+
+class CollapseWarning(UserWarning):
+    """A posterior that should not be used as it is."""
+
+
+class Expectation(NamedTuple):
+    """A posterior mean and its Monte Carlo error."""
+
+    value: Any
+    error: Any
+
+
+class LeaveOneOut(NamedTuple):
+    """Leave-one-out cross-validation by importance sampling."""
+
+    elpd: float
+    error: float
+    pointwise: NDArray[np.float64]
+    pareto_k: NDArray[np.float64]
+
+
+class Posterior:
+    """A posterior: weighted particles, a density, the evidence, and whether to trust them.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns of ``samples``.
+    samples : ndarray of shape (m, d)
+        Particles.
+    log_weights : ndarray of shape (m,)
+        Logarithms of their weights, which sum to one.
+    ess : float
+        How many independent draws the particles are worth.
+    pareto_k : float or None
+        Shape of the tail of the weights: means are to be trusted below 0.7. None where weights
+        are equal.
+    r_hat : ndarray of shape (d,) or None
+        Agreement of the islands by free parameter (before bounds), 1 where they agree. None for one
+        island.
+    log_evidence, log_evidence_error : float or None
+        ``log p(data)`` and its standard error, where it is defined.
+    n_evaluations : int
+        Likelihoods of single observations that were evaluated.
+    history : list of dict
+        The stages.
+    warnings : list of str
+        What speaks against using it.
+    """
+
+    def __init__(self, particles: ParticlePosterior, layout: Layout, pointwise: Any = None) -> None:
+        self._particles = particles
+        self._layout = layout
+        self._pointwise = pointwise
+        report = particles.report()
+        self.names = layout.names
+        self.log_weights = particles.log_weights()
+        self.samples = layout.to_bounded(particles.positions())
+        self.ess: float = report["effective_size"]
+        self.pareto_k: float | None = report["pareto_k"]
+        self.r_hat = None if report["r_hat"] is None else np.array(report["r_hat"])
+        evidence = report["evidence"]
+        self.log_evidence = None if evidence is None else evidence["value"]
+        self.log_evidence_error = None if evidence is None else evidence["error"]
+        self.n_evaluations: int = report["evaluations"]
+        self.n_observations: int = report["observations"]
+        self.history: list[dict[str, Any]] = report["history"]
+        self.seed: int = report["seed"]
+        self.warnings = particles.warnings()
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the particles, which sum to one."""
+        return np.exp(self.log_weights)
+
+    @property
+    def n_passes(self) -> float:
+        """Likelihood evaluations in units of one look at all data by as many particles."""
+        return self.n_evaluations / (len(self.samples) * max(self.n_observations, 1))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the particles of one parameter: a vector, or columns where it has several numbers."""
+        if name not in self._layout.columns:
+            raise KeyError(f"{name!r} is no parameter; there are {list(self._layout.columns)}")
+        first, last, scalar = self._layout.columns[name]
+        return self.samples[:, first] if scalar else self.samples[:, first:last]
+
+    def expect(self, f: Callable[[Array], Any]) -> Expectation:
+        """Return the mean of ``f(samples)`` and its Monte Carlo error.
+
+        Parameters
+        ----------
+        f : callable
+            Takes all particles, returns a number (or an array) for each.
+        """
+        values = np.asarray(f(self.samples), dtype=np.float64)
+        if values.shape[:1] != (len(self),):
+            raise InvalidInput(
+                f"f returned shape {values.shape} for {len(self)} particles; the first axis must be "
+                "that of the particles"
+            )
+        w = self.weights.reshape(-1, *([1] * (values.ndim - 1)))
+        mean = (w * values).sum(axis=0)
+        spread = ((w * (values - mean)) ** 2).sum(axis=0)
+        # Positions of chains are worth less than their weights say.
+        worth = max(1.0, 1.0 / np.sum(self.weights**2) / self.ess)
+        error = np.sqrt(spread * worth)
+        return Expectation(mean[()], error[()])
+
+    def mean(self) -> Array:
+        """Return the mean of every parameter."""
+        return self.weights @ self.samples
+
+    def std(self) -> Array:
+        """Return the standard deviation of every parameter."""
+        return np.sqrt(self.weights @ (self.samples - self.mean()) ** 2)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Return quantiles, one row per level and one column per parameter."""
+        q = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if np.any((q < 0) | (q > 1)):
+            raise InvalidInput(f"q = {q.tolist()} is outside [0, 1]")
+        out = np.empty((len(q), self.samples.shape[1]))
+        for j, column in enumerate(self.samples.T):
+            order = np.argsort(column, kind="stable")
+            below = np.cumsum(self.weights[order]) - 0.5 * self.weights[order]
+            out[:, j] = np.interp(q, below, column[order])
+        return out
+
+    def resample(self, n: int, random_state: Any = None) -> Array:
+        """Return ``n`` particles of equal weight, by systematic resampling, in random order."""
+        return self.samples[self._particles.resample(n, seed_of(random_state))]
+
+    def sample(self, n: int, random_state: Any = None) -> Array:
+        """Return ``n`` new points drawn from the density through the particles."""
+        return self._layout.to_bounded(self._particles.draw(n, seed_of(random_state)))
+
+    def logpdf(self, theta: ArrayLike) -> Array:
+        """Return the log-density at points, by kernels through the particles.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n, d) or (d,)
+            Points. Where a parameter is a simplex, the density is that of its first parts.
+        """
+        points = np.atleast_2d(np.asarray(theta, dtype=np.float64))
+        if points.shape[1] != len(self.names):
+            raise InvalidInput(f"theta has {points.shape[1]} columns, expected {len(self.names)}")
+        u = self._layout.to_free(points)
+        inside = np.isfinite(u).all(axis=1)
+        out = np.full(len(points), -np.inf)
+        if inside.any():
+            u = np.ascontiguousarray(u[inside])
+            out[inside] = self._particles.log_density(u) - self._layout.log_jacobian(u)
+        return out
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Return the groups of particles: weight, and mean and covariance before bounds."""
+        found = []
+        for weight, mean, covariance in self._particles.groups():
+            d = len(mean)
+            found.append(
+                {
+                    "weight": weight,
+                    "mean": np.array(mean),
+                    "covariance": np.reshape(covariance, (d, d)),
+                }
+            )
+        return found
+
+    def loo(self) -> LeaveOneOut:
+        """Return leave-one-out cross-validation of the model, for ``pointwise=True``.
+
+        Returns
+        -------
+        LeaveOneOut
+            ``elpd``, the sum of ``log p(x_n | others)``, its ``error``, the terms, and for each the
+            shape of its weights: those above 0.7 are not to be trusted.
+        """
+        if self._pointwise is None:
+            raise InvalidInput("leave-one-out scores need a likelihood with pointwise=True")
+        values = np.ascontiguousarray(self._pointwise(self.samples))
+        scores, shapes = leave_one_out(self.log_weights, values)
+        error = float(np.sqrt(len(scores) * np.var(scores)))
+        return LeaveOneOut(float(scores.sum()), error, scores, shapes)
+
+    def summary(self) -> str:
+        """Return mean, deviation and 90 % interval of every parameter as text."""
+        low, middle, high = self.quantile([0.05, 0.5, 0.95])
+        width = max(9, *(len(name) for name in self.names))
+        lines = [f"{'':{width}} {'mean':>10} {'std':>10} {'5 %':>10} {'50 %':>10} {'95 %':>10}"]
+        rows = zip(self.names, self.mean(), self.std(), low, middle, high, strict=True)
+        lines += [f"{name:{width}} " + " ".join(f"{v:10.4g}" for v in row) for name, *row in rows]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} particles", f"{len(self.names)} parameters", f"ess {self.ess:.0f}"]
+        if self.pareto_k is not None:
+            parts.append(f"pareto_k {self.pareto_k:.2f}")
+        if self.r_hat is not None:
+            parts.append(f"r_hat {self.r_hat.max():.3f}")
+        if self.log_evidence is not None:
+            parts.append(f"log_evidence {self.log_evidence:.2f} ± {self.log_evidence_error:.2f}")
+        text = f"Posterior({', '.join(parts)})"
+        return "\n".join([text, *(f"WARNING: {warning}" for warning in self.warnings)])
+
+    def to_inference_data(self, n: int | None = None, random_state: Any = 0) -> Any:
+        """Return draws of equal weight as ArviZ's ``InferenceData``, in four chains.
+
+        Parameters
+        ----------
+        n : int, optional
+            Draws; as many as there are particles unless given.
+        """
+        try:
+            import arviz
+        except ImportError:
+            raise InvalidInput("to_inference_data needs ArviZ: pip install arviz") from None
+        length = max(1, (n or len(self)) // 4)
+        drawn = self.resample(4 * length, random_state)
+        values = {}
+        for name, (first, last, scalar) in self._layout.columns.items():
+            block = drawn[:, first] if scalar else drawn[:, first:last]
+            values[name] = block.reshape(4, length, *block.shape[1:])
+        try:
+            return arviz.from_dict(posterior=values)
+        except TypeError:  # ArviZ 1.0 takes the groups in one dictionary
+            return arviz.from_dict({"posterior": values})
+
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, names: list[str] | None = None
+    ) -> Any:
+        """Draw marginals and pairs of parameters.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write the picture; the figure is returned in any case.
+        names : list of str, optional
+            Columns to draw; the first six unless given.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise InvalidInput("plot needs Matplotlib: pip install matplotlib") from None
+        chosen = list(names or self.names[:6])
+        missing = [name for name in chosen if name not in self.names]
+        if missing:
+            raise InvalidInput(f"{missing} are no columns; there are {self.names}")
+        columns = [self.samples[:, self.names.index(name)] for name in chosen]
+        figure = Figure(
+            figsize=(2.2 * len(chosen) + 1, 2.2 * len(chosen) + 1), layout="constrained"
+        )
+        axes = figure.subplots(len(chosen), len(chosen), squeeze=False)
+        for i, row in enumerate(axes):
+            for j, axis in enumerate(row):
+                if j > i:
+                    axis.set_axis_off()
+                elif i == j:
+                    axis.hist(columns[i], bins=50, weights=self.weights, density=True)
+                else:
+                    axis.hist2d(columns[j], columns[i], bins=50, weights=self.weights, cmap="Blues")
+                if i == len(chosen) - 1:
+                    axis.set_xlabel(chosen[j])
+                if j == 0:
+                    axis.set_ylabel(chosen[i])
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the posterior to a file."""
+        self._particles.save(path, json.dumps({"layout": self._layout.to_json()}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Posterior":
+        """Read a posterior from a file; nothing in the file is executed."""
+        particles, note = ParticlePosterior.load(path)
+        try:
+            layout = Layout.from_json(json.loads(note)["layout"])
+            return cls(particles, layout)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None

@@ -1,0 +1,117 @@
+"""Priors: distributions by parameter name, or one object for all parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from riesz._errors import InvalidInput
+from riesz._transforms import Array, Interval, Layout, Simplex, Transform, transform_of
+
+
+@dataclass
+class _Parameter:
+    """One distribution and where its numbers are."""
+
+    name: str
+    distribution: Any
+    scalar: bool
+    transforms: list[Transform]
+
+    @property
+    def width(self) -> int:
+        return sum(transform.width for transform in self.transforms)
+
+
+class Prior:
+    """The prior of all parameters, with bounded ones transformed to the whole line.
+
+    Rows of ``theta`` hold the parameters in the order of their names, rows of ``u`` what stands for
+    them without bounds.
+    """
+
+    def __init__(self, prior: Any, constraints: Mapping[str, Any] | None) -> None:
+        constraints = dict(constraints or {})
+        given = prior if isinstance(prior, Mapping) else {"theta": prior}
+        if not given:
+            raise InvalidInput("prior has no parameters")
+        self.parameters = [
+            _parameter(str(name), distribution, constraints.pop(name, None))
+            for name, distribution in given.items()
+        ]
+        if constraints:
+            raise InvalidInput(f"constraints name {sorted(constraints)}, which prior does not")
+        names, columns = [], {}
+        for p in self.parameters:
+            columns[p.name] = (len(names), len(names) + p.width, p.scalar)
+            names += [p.name] if p.scalar else [f"{p.name}[{j}]" for j in range(p.width)]
+        self.layout = Layout(names, columns, [t for p in self.parameters for t in p.transforms])
+        self.dimension = sum(transform.free for transform in self.layout.transforms)
+
+    def sample(self, count: int, seed: int) -> Array:
+        """Return draws as rows of ``u``."""
+        rng = np.random.Generator(np.random.Philox(key=seed))
+        # SciPy drops the first axis of a single multivariate draw.
+        drawn = [
+            np.asarray(p.distribution.rvs(size=count, random_state=rng), dtype=np.float64)
+            for p in self.parameters
+        ]
+        rows = [values.reshape(count, p.width) for values, p in zip(drawn, self.parameters, strict=True)]
+        u = self.layout.to_free(np.hstack(rows))
+        # A draw that rounding put on a bound is brought back inside.
+        return np.ascontiguousarray(np.clip(u, -700, 700))
+
+    def logpdf(self, theta: Array) -> Array:
+        """Return the log-density of every row of ``theta``."""
+        total = np.zeros(len(theta))
+        for parameter in self.parameters:
+            first, last, scalar = self.layout.columns[parameter.name]
+            values = theta[:, first] if scalar else theta[:, first:last]
+            total += _logpdf(parameter, values)
+        return total
+
+
+def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
+    """Look at a distribution: how many numbers it draws, and where they lie."""
+    if hasattr(distribution, "pmf"):
+        raise InvalidInput(
+            f"the prior of {name} is discrete; parameters have densities, sum discrete ones out in "
+            "the likelihood"
+        )
+    if not hasattr(distribution, "logpdf") or not hasattr(distribution, "rvs"):
+        raise InvalidInput(
+            f"the prior of {name} needs the methods logpdf and rvs, as a frozen distribution of "
+            f"scipy.stats has; found {type(distribution).__name__}"
+        )
+    probe = np.asarray(
+        distribution.rvs(size=2, random_state=np.random.default_rng(0)), dtype=np.float64
+    )
+    if probe.ndim not in (1, 2) or len(probe) != 2:
+        raise InvalidInput(
+            f"rvs(size=2) of the prior of {name} has shape {probe.shape}; expected (2,) for one "
+            "number or (2, d) for several"
+        )
+    scalar = probe.ndim == 1
+    width = 1 if scalar else probe.shape[1]
+    if constraint is not None:
+        return _Parameter(name, distribution, scalar, transform_of(constraint, name, width))
+    if scalar and hasattr(distribution, "support"):
+        low, high = (float(bound) for bound in distribution.support())
+        return _Parameter(name, distribution, scalar, [Interval(low, high)])
+    if type(distribution).__name__ == "dirichlet_frozen":
+        return _Parameter(name, distribution, scalar, [Simplex(width)])
+    return _Parameter(name, distribution, scalar, [Interval(-np.inf, np.inf)] * width)
+
+
+def _logpdf(parameter: _Parameter, values: Array) -> Array:
+    rows = len(values)
+    if isinstance(parameter.transforms[0], Simplex):
+        # SciPy wants parts in columns, adding up to one exactly.
+        values = (values / values.sum(axis=1, keepdims=True)).T
+    found = np.asarray(parameter.distribution.logpdf(values), dtype=np.float64).reshape(-1)
+    if found.shape != (rows,):
+        raise InvalidInput(
+            f"logpdf of the prior of {parameter.name} has shape {found.shape} for {rows} particles"
+        )
+    return found

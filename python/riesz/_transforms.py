@@ -1,0 +1,178 @@
+"""Parameters with bounds as functions of parameters without."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, logit
+
+from riesz._errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers between two bounds, either of which may be infinite."""
+
+    low: float
+    high: float
+
+    # Numbers of the parameter, and of what stands for it.
+    width = 1
+    free = 1
+
+    def to_bounded(self, u: Array) -> Array:
+        """Return the parameter."""
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return self.low + (self.high - self.low) * expit(u)
+        if np.isfinite(self.low):
+            return self.low + np.exp(u)
+        return self.high - np.exp(u) if np.isfinite(self.high) else u
+
+    def to_free(self, x: Array) -> Array:
+        """Return what stands for the parameter."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if np.isfinite(self.low) and np.isfinite(self.high):
+                return logit((x - self.low) / (self.high - self.low))
+            if np.isfinite(self.low):
+                return np.log(x - self.low)
+            return np.log(self.high - x) if np.isfinite(self.high) else x
+
+    def log_jacobian(self, u: Array) -> Array:
+        """Return log |dx/du|, one number per row."""
+        u = u[:, 0]
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return np.log(self.high - self.low) + log_expit(u) + log_expit(-u)
+        return u if np.isfinite(self.low) or np.isfinite(self.high) else np.zeros(len(u))
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Positive numbers that add up to one, by breaking a stick."""
+
+    width: int
+
+    @property
+    def free(self) -> int:
+        """One number less than there are parts."""
+        return self.width - 1
+
+    def _shares(self, u: Array) -> Array:
+        # Equal parts lie at zero.
+        return u - np.log(np.arange(self.free, 0, -1))
+
+    def to_bounded(self, u: Array) -> Array:
+        """Return the parts."""
+        share = expit(self._shares(u))
+        rest = np.cumprod(1 - share, axis=1)
+        left = np.hstack([np.ones((len(u), 1)), rest[:, :-1]])
+        return np.hstack([share * left, rest[:, -1:]])
+
+    def to_free(self, x: Array) -> Array:
+        """Return what stands for the parts."""
+        left = 1 - np.cumsum(x[:, :-1], axis=1) + x[:, :-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return logit(x[:, :-1] / left) + np.log(np.arange(self.free, 0, -1))
+
+    def log_jacobian(self, u: Array) -> Array:
+        """Return log |dx/du| of the first parts, one number per row."""
+        shares = self._shares(u)
+        # Part k is share_k of what is left, and share_k (1 - share_k) its slope.
+        log_left = np.cumsum(log_expit(-shares), axis=1) - log_expit(-shares)
+        return (log_expit(shares) + log_expit(-shares) + log_left).sum(axis=1)
+
+
+Transform = Interval | Simplex
+
+_NAMED = {
+    "real": Interval(-np.inf, np.inf),
+    "positive": Interval(0, np.inf),
+    "unit": Interval(0, 1),
+}
+
+
+def transform_of(constraint: Any, name: str, width: int) -> list[Transform]:
+    """Return the transforms of a parameter of ``width`` numbers under a constraint a user gave."""
+    if isinstance(constraint, str):
+        if constraint == "simplex":
+            return [Simplex(width)]
+        if constraint in _NAMED:
+            return [_NAMED[constraint]] * width
+    elif isinstance(constraint, tuple) and len(constraint) == 2:
+        low, high = (
+            np.inf * sign if bound is None else float(bound)
+            for sign, bound in zip((-1, 1), constraint, strict=True)
+        )
+        if low < high:
+            return [Interval(low, high)] * width
+    raise InvalidInput(
+        f"the constraint {constraint!r} of {name} is unknown; expected real, positive, unit, "
+        "simplex or a pair (low, high)"
+    )
+
+
+class Layout:
+    """Names of columns and what keeps them within their bounds."""
+
+    def __init__(
+        self,
+        names: list[str],
+        columns: dict[str, tuple[int, int, bool]],
+        transforms: list[Transform],
+    ) -> None:
+        self.names = names
+        self.columns = columns
+        self.transforms = transforms
+
+    @classmethod
+    def free(cls, names: list[str]) -> "Layout":
+        """Numbers without bounds."""
+        columns = {name: (j, j + 1, True) for j, name in enumerate(names)}
+        return cls(names, columns, [Interval(-np.inf, np.inf)] * len(names))
+
+    def _blocks(self, values: Array, bounded: bool) -> list[tuple[Transform, Array]]:
+        blocks, first = [], 0
+        for transform in self.transforms:
+            width = transform.width if bounded else transform.free
+            blocks.append((transform, values[:, first : first + width]))
+            first += width
+        return blocks
+
+    def to_bounded(self, u: Array) -> Array:
+        return np.hstack([t.to_bounded(block) for t, block in self._blocks(u, bounded=False)])
+
+    def to_free(self, theta: Array) -> Array:
+        return np.hstack([t.to_free(block) for t, block in self._blocks(theta, bounded=True)])
+
+    def log_jacobian(self, u: Array) -> Array:
+        parts = [t.log_jacobian(block) for t, block in self._blocks(u, bounded=False)]
+        return np.sum(parts, axis=0)
+
+    def to_json(self) -> dict[str, Any]:
+        transforms = [
+            {"simplex": t.width}
+            if isinstance(t, Simplex)
+            else {"low": _finite(t.low), "high": _finite(t.high)}
+            for t in self.transforms
+        ]
+        return {"names": self.names, "columns": self.columns, "transforms": transforms}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Layout":
+        transforms: list[Transform] = [
+            Simplex(int(t["simplex"]))
+            if "simplex" in t
+            else Interval(
+                -np.inf if t["low"] is None else float(t["low"]),
+                np.inf if t["high"] is None else float(t["high"]),
+            )
+            for t in value["transforms"]
+        ]
+        columns = {str(k): (int(a), int(b), bool(c)) for k, (a, b, c) in value["columns"].items()}
+        return cls([str(name) for name in value["names"]], columns, transforms)
+
+
+def _finite(bound: float) -> float | None:
+    return bound if np.isfinite(bound) else None
