@@ -208,7 +208,9 @@ impl Posterior {
                 self.len()
             ));
         }
-        if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY && !report.moved) {
+        // Weights that are nearly equal have a tail too, of no consequence.
+        let uneven = report.effective_size < 0.5 * self.len() as f64;
+        if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY && uneven && !report.moved) {
             warnings.push(format!(
                 "a few particles carry the weights (Pareto k = {k:.2}, should be below {HEAVY}): means and the evidence are not to be \
                  trusted; raise n_particles"
