@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
+    from riesz._topics import LatentDirichletAllocation
 
 __all__ = [
     "DensityRatioEstimator",
@@ -25,6 +26,7 @@ __all__ = [
     "KernelNoveltyDetector",
     "KernelQuantileRegressor",
     "KernelRegressor",
+    "LatentDirichletAllocation",
     "RandomFeatures",
     "RieszError",
     "__version__",
@@ -40,6 +42,7 @@ _LATER = {
     "KernelNoveltyDetector": "_novelty_detector",
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",
+    "LatentDirichletAllocation": "_topics",
     "RandomFeatures": "_features",
     "load": "_load",
 }

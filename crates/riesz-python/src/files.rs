@@ -41,7 +41,7 @@ pub fn load<T: Send>(
     py.detach(load).map_err(to_py)
 }
 
-/// The kind of model in the file at `path`: model, gaussian_process, novelty or density_ratio.
+/// The kind of model in the file at `path`: model, gaussian_process, novelty, density_ratio or topics among them.
 #[pyfunction]
 pub fn file_kind(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
     let kind = py.detach(|| Container::load(&path)).map_err(to_py)?.kind().map(str::to_owned);

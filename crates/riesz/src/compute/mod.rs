@@ -19,6 +19,7 @@ mod lanes;
 mod path;
 mod products;
 mod structured;
+mod topics;
 
 pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
@@ -27,6 +28,7 @@ pub(crate) use exponential::gaussian_values;
 pub use gram::{Gram, GramSample};
 pub use path::Path;
 pub use structured::StructuredBlock;
+pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};
 
 use crate::data::{tiles, Rows, TILE};
 use crate::error::Result;
