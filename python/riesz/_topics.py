@@ -53,7 +53,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Prior of the topics of a document. Unless given it starts at 0.1 and is learnt, one number
         for each topic.
     topic_word_prior : float, optional
-        Prior of the words of a topic. Unless given it starts at 0.01 and is learnt.
+        Prior of the words of a topic. Unless given it starts at
+        ``1 / n_components`` and is learnt.
     learn_priors : bool, default=True
         Whether priors that are not given are learnt, from the third pass on. Not in paper mode, not
         by :meth:`partial_fit`.

@@ -8,6 +8,7 @@ from riesz import (
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
+    LatentDirichletAllocation,
     RandomFeatures,
 )
 
@@ -37,6 +38,7 @@ def expected_failures(estimator):
         RandomFeatures(),
         KernelNoveltyDetector(),
         GaussianProcessRegressor(),
+        LatentDirichletAllocation(),
     ],
     expected_failed_checks=expected_failures,
 )

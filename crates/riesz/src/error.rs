@@ -127,7 +127,8 @@ pub enum Error {
         expected: &'static str,
     },
     /// A count that is none.
-    #[error("X contains {value} at row {row}, column {column}; counts must be {expected}")]
+    #[error("{}X contains {value} at row {row}, column {column}; counts must be {expected}",
+        if *value < 0.0 { "Negative values in data: " } else { "" })]
     Count {
         /// The value.
         value: f64,

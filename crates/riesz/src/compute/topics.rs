@@ -317,7 +317,11 @@ mod tests {
     fn likelihoods(words: usize) -> Vec<f32> {
         let width = padded(TOPICS);
         let value = |i: usize| {
-            if i % width < TOPICS { 0.01 + ((i * 2_654_435_761) % 1_000) as f32 / 1_000.0 } else { 0.0 }
+            if i % width < TOPICS {
+                0.01 + ((i * 2_654_435_761) % 1_000) as f32 / 1_000.0
+            } else {
+                0.0
+            }
         };
         (0..words * width).map(value).collect()
     }

@@ -28,4 +28,4 @@ mod statistics;
 pub use corpus::Corpus;
 pub use model::{LdaSummary, TopicModel};
 pub use options::{LdaMode, LdaOptions};
-pub use paper::Particles;
+pub use paper::{MirrorStep, Particles};

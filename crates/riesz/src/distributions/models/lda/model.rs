@@ -139,7 +139,8 @@ impl TopicModel {
         let mut current = Statistics::new(corpus.vocabulary(), options.topics);
         let mut contribution = Contribution::default();
         for pass in 0..options.passes {
-            let order = Permutation::new(options.seed, Stream::Shuffle, BlockIndex(pass as u64), corpus.len());
+            let order =
+                Permutation::new(options.seed, Stream::Shuffle, BlockIndex(pass as u64), corpus.len());
             let (order, alpha) = (order.indices(), self.padded_alpha());
             current.clear();
             let mut seen = 0;
@@ -147,8 +148,7 @@ impl TopicModel {
                 let end = (seen + batches.size()).min(order.len());
                 let (documents, left) = (&order[seen..end], |at: usize| 1.0 - at as f32 / order.len() as f32);
                 let (share, eta) = (left(seen), self.header.eta);
-                let topics =
-                    Topics::between(&current, &self.statistics, share, &alpha, options.topics, eta);
+                let topics = Topics::between(&current, &self.statistics, share, &alpha, options.topics, eta);
                 let batch = Batch { corpus, documents, again: pass > 0, own: share };
                 contribution.settle(&batch, &topics, &mut memory);
                 contribution.add_to(&mut current, corpus, documents);
@@ -156,6 +156,7 @@ impl TopicModel {
                 self.header.batches += 1;
                 control.check(pass)?;
             }
+            current.sum();
             std::mem::swap(&mut self.statistics, &mut current);
             self.header.passes = pass + 1;
             self.header.documents += order.len() as f64;
@@ -186,7 +187,8 @@ impl TopicModel {
         let options = self.header.options.clone();
         let size = options.batch_size.unwrap_or(PAPER_BATCH);
         for pass in 0..options.passes {
-            let order = Permutation::new(options.seed, Stream::Shuffle, BlockIndex(pass as u64), corpus.len());
+            let order =
+                Permutation::new(options.seed, Stream::Shuffle, BlockIndex(pass as u64), corpus.len());
             for documents in order.indices().chunks(size) {
                 self.sample_step(corpus, documents, corpus.len() as f64);
                 control.check(pass)?;

@@ -38,7 +38,7 @@ pub struct LdaOptions {
     pub mode: LdaMode,
     /// α, one number for all topics or one for each; `None`: 0.1 to start with.
     pub doc_topic_prior: Option<Vec<f64>>,
-    /// η; `None`: 0.01 to start with.
+    /// η; `None`: 1/K to start with.
     pub topic_word_prior: Option<f64>,
     /// Whether priors that are not given are learnt from the third pass on (adaptive mode).
     pub learn_priors: bool,
@@ -133,7 +133,7 @@ impl LdaOptions {
 
     /// η to start with.
     pub(super) fn initial_topic_word_prior(&self) -> f64 {
-        self.topic_word_prior.unwrap_or(0.01)
+        self.topic_word_prior.unwrap_or(1.0 / self.topics as f64)
     }
 
     /// γ_t = (t₀ + t)^−κ, t from 1, at most 1.

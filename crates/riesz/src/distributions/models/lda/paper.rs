@@ -96,9 +96,8 @@ impl Particles {
         let particles = self.beta.par_iter_mut().zip(&mut self.log_weights).zip(draws);
         particles.for_each(|((beta, log_weight), draw)| {
             let ratio = step.size * step.weight * draw.log_ratio;
-            *log_weight = (1.0 - step.size) * *log_weight
-                + ratio
-                + absorb(beta, &draw.counts, topics, eta, step);
+            *log_weight =
+                (1.0 - step.size) * *log_weight + ratio + absorb(beta, &draw.counts, topics, eta, step);
         });
         self.steps += 1;
     }

@@ -52,7 +52,8 @@ impl<'a> Variational<'a> {
 
     fn document(&self, bag: Bag<'_>, expected: &[f32], effort: Effort) -> f64 {
         let topics = self.alpha.len();
-        let mut g: Vec<f64> = self.alpha.iter().zip(expected).map(|(a, &n)| a + f64::from(n.max(0.0))).collect();
+        let mut g: Vec<f64> =
+            self.alpha.iter().zip(expected).map(|(a, &n)| a + f64::from(n.max(0.0))).collect();
         let total = self.alpha.iter().sum::<f64>() + bag.length();
         let psi = digamma(total);
         let row = |word: u32| &self.likelihoods[word as usize * topics..(word as usize + 1) * topics];

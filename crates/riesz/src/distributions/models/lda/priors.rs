@@ -54,7 +54,8 @@ pub(super) fn learn_eta(eta: &mut f64, statistics: &Statistics, topics: usize) {
     let words = (statistics.values.len() / width) as f64;
     for _ in 0..STEPS {
         let (now, psi) = (*eta, digamma(*eta));
-        let row = |row: &[f32]| row[..topics].iter().map(|&n| rise(f64::from(n.max(0.0)), now, psi)).sum::<f64>();
+        let row =
+            |row: &[f32]| row[..topics].iter().map(|&n| rise(f64::from(n.max(0.0)), now, psi)).sum::<f64>();
         let tile = |rows: &[f32]| rows.chunks_exact(width).map(row).sum::<f64>();
         let tiles: Vec<f64> = statistics.values.par_chunks(TILE * width).map(tile).collect();
         let psi_sum = digamma(words * now);
@@ -91,7 +92,13 @@ mod tests {
             let sum: f64 = draws.iter().sum();
             for _ in 0..60 {
                 let u = uniform_open(words.next().unwrap()) * sum;
-                let k = if u < draws[0] { 0 } else if u < draws[0] + draws[1] { 1 } else { 2 };
+                let k = if u < draws[0] {
+                    0
+                } else if u < draws[0] + draws[1] {
+                    1
+                } else {
+                    2
+                };
                 row[k] += 1.0;
             }
         }

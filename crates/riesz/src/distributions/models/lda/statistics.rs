@@ -75,7 +75,7 @@ impl Statistics {
     pub fn mix(&mut self, keep: f64, scale: f64, other: &Self) {
         let (a, b) = (keep as f32, scale as f32);
         self.values.iter_mut().zip(&other.values).for_each(|(n, &m)| *n = a * *n + b * m);
-        self.totals.iter_mut().zip(&other.totals).for_each(|(n, &m)| *n = keep * *n + scale * m);
+        self.sum();
     }
 
     /// Sets everything to zero.
