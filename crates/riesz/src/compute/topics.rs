@@ -5,6 +5,9 @@
 use super::lanes::{on_path, Kernel, Lanes, LANES};
 use super::Path;
 
+/// Words that are updated at once.
+const TOGETHER: usize = 2;
+
 /// K rounded up to whole vectors.
 pub(crate) fn padded(topics: usize) -> usize {
     topics.next_multiple_of(LANES)
@@ -36,7 +39,7 @@ pub(crate) struct Exclusion<'a> {
 }
 
 impl Document<'_> {
-    /// Collapsed variational Bayes of order zero, word after word until n settles:
+    /// Collapsed variational Bayes of order zero, two words after two until n settles:
     ///
     /// ```text
     /// γ_{wk} ∝ (n_k − min(c_w, 1) γ_{wk} + α_k) φ_{wk},    n_k = Σ_w c_w γ_{wk}
@@ -82,7 +85,7 @@ impl Kernel for Settle<'_, '_> {
         let Self { document, exclusion, inverse, sweeps, tolerance } = self;
         let Document { likelihoods, counts, prior, responsibilities, expected } = document;
         let width = prior.len();
-        let mut scratch = vec![0.0; width];
+        let mut scratch = vec![0.0; TOGETHER * width];
         let weights: Vec<f32> = expected.iter().zip(prior).map(|(n, a)| n + a).collect();
         let length: f32 = counts.iter().sum();
         expected.fill(0.0);
@@ -101,10 +104,17 @@ impl Kernel for Settle<'_, '_> {
             let mut before = vec![0.0; width];
             for sweep in 1..sweeps {
                 before.copy_from_slice(expected);
-                for (word, &count) in counts.iter().enumerate() {
-                    let likelihood = likelihoods.as_ptr().add(word * width);
-                    let responsibility = responsibilities.as_mut_ptr().add(word * width);
-                    update::<L>(likelihood, responsibility, expected, prior, &mut scratch, count);
+                for (group, counts) in counts.chunks(TOGETHER).enumerate() {
+                    let start = group * TOGETHER * width;
+                    let likelihood = likelihoods.as_ptr().add(start);
+                    let responsibility = responsibilities.as_mut_ptr().add(start);
+                    if let &[first, second] = counts {
+                        let counts = [first, second];
+                        update::<L, 2>(likelihood, responsibility, expected, prior, &mut scratch, counts);
+                    } else {
+                        let counts = [counts[0]];
+                        update::<L, 1>(likelihood, responsibility, expected, prior, &mut scratch, counts);
+                    }
                 }
                 let change: f32 = expected.iter().zip(&before).map(|(a, b)| (a - b).abs()).sum();
                 if change <= tolerance * length {
@@ -167,33 +177,49 @@ unsafe fn accumulate<L: Lanes>(expected: *mut f32, responsibility: *const f32, c
     }
 }
 
-/// One word: γ ∝ (n − min(c, 1) γ + α) φ, and n follows.
+/// N words at once, so that the processor need not wait for one before it begins the next:
+/// γ ∝ (n − min(c, 1) γ + α) φ for each, and n follows. `scratch` has N rows.
 #[inline(always)]
-unsafe fn update<L: Lanes>(
-    likelihood: *const f32,
-    responsibility: *mut f32,
+unsafe fn update<L: Lanes, const N: usize>(
+    likelihoods: *const f32,
+    responsibilities: *mut f32,
     expected: &mut [f32],
     prior: &[f32],
     scratch: &mut [f32],
-    count: f32,
+    counts: [f32; N],
 ) {
-    // SAFETY: as for `respond`; the three slices have one length.
+    // SAFETY: as for `respond`, the rows of the N words following each other; `expected` and `prior` have one length.
     unsafe {
-        let (own, zero) = (L::splat(-count.min(1.0)), L::splat(0.0));
+        let (width, zero) = (prior.len(), L::splat(0.0));
         let (n, t, a) = (expected.as_mut_ptr(), scratch.as_mut_ptr(), prior.as_ptr());
-        let mut sum = zero;
-        for k in (0..prior.len()).step_by(LANES) {
-            let others = L::load(responsibility.add(k)).mul_add(own, L::load(n.add(k))).max(zero);
-            let product = others.add(L::load(a.add(k))).mul(L::load(likelihood.add(k)));
-            product.store(t.add(k));
-            sum = sum.add(product);
+        let (mut own, mut sums, mut scales, mut lengths) = ([zero; N], [zero; N], [zero; N], [zero; N]);
+        for i in 0..N {
+            own[i] = L::splat(-counts[i].min(1.0));
         }
-        let (scale, count) = (L::splat(reciprocal(sum.sum())), L::splat(count));
-        for k in (0..prior.len()).step_by(LANES) {
-            let new = L::load(t.add(k)).mul(scale);
-            let change = new.sub(L::load(responsibility.add(k)));
-            change.mul_add(count, L::load(n.add(k))).store(n.add(k));
-            new.store(responsibility.add(k));
+        for k in (0..width).step_by(LANES) {
+            let (all, prior) = (L::load(n.add(k)), L::load(a.add(k)));
+            for i in 0..N {
+                let at = i * width + k;
+                let others = L::load(responsibilities.add(at)).mul_add(own[i], all).max(zero);
+                let product = others.add(prior).mul(L::load(likelihoods.add(at)));
+                product.store(t.add(at));
+                sums[i] = sums[i].add(product);
+            }
+        }
+        for i in 0..N {
+            scales[i] = L::splat(reciprocal(sums[i].sum()));
+            lengths[i] = L::splat(counts[i]);
+        }
+        for k in (0..width).step_by(LANES) {
+            let mut all = L::load(n.add(k));
+            for i in 0..N {
+                let at = i * width + k;
+                let new = L::load(t.add(at)).mul(scales[i]);
+                let change = new.sub(L::load(responsibilities.add(at)));
+                all = change.mul_add(lengths[i], all);
+                new.store(responsibilities.add(at));
+            }
+            all.store(n.add(k));
         }
     }
 }
