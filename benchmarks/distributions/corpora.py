@@ -51,9 +51,7 @@ def _newsgroups() -> Corpus:
         def part(name: str) -> sparse.csr_matrix:
             values = [arrays[f"{name}_{field}"] for field in ("counts", "indices", "indptr")]
             values[0] = values[0].astype(np.float64)
-            matrix = sparse.csr_matrix(
-                tuple(values), shape=(len(values[2]) - 1, len(vocabulary))
-            )
+            matrix = sparse.csr_matrix(tuple(values), shape=(len(values[2]) - 1, len(vocabulary)))
             matrix.sum_duplicates()
             return matrix
 

@@ -222,10 +222,10 @@ def measure(
             "prior": "default" if prior[0] is None else prior,
             "method": method,
             "passes": count,
-            "own": round(completion(theta / theta.sum(axis=1, keepdims=True), phi, corpus.held_out), 2),
-            "common": round(
-                completion(proportions(phi, corpus.observed), phi, corpus.held_out), 2
+            "own": round(
+                completion(theta / theta.sum(axis=1, keepdims=True), phi, corpus.held_out), 2
             ),
+            "common": round(completion(proportions(phi, corpus.observed), phi, corpus.held_out), 2),
             "seconds": round(seconds, 3),
             "tokens_per_second": round(tokens * count / seconds),
         }

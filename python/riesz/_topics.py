@@ -207,9 +207,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         begun = hasattr(self, "_model")
         rows = validate_data(self, X, reset=not begun, **ROWS)
         if not begun:
-            return self._fitted(
-                Topics.begin(rows, settings=self._settings(), n_jobs=self.n_jobs)
-            )
+            return self._fitted(Topics.begin(rows, settings=self._settings(), n_jobs=self.n_jobs))
         self._model.partial_fit(rows, n_jobs=self.n_jobs)
         return self._fitted(self._model)
 

@@ -24,6 +24,8 @@ pub struct Particles {
     /// β of each particle, K numbers for every word.
     pub(super) beta: Vec<Vec<f64>>,
     log_weights: Vec<f64>,
+    /// lB(β) of each particle.
+    log_betas: Vec<f64>,
     topics: usize,
     alpha: Vec<f64>,
     eta: f64,
@@ -54,12 +56,14 @@ impl Particles {
     pub fn new(count: usize, vocabulary: usize, alpha: Vec<f64>, eta: f64, seed: Seed) -> Self {
         let (topics, log_weights) = (alpha.len(), vec![-(count as f64).ln(); count]);
         let beta = vec![vec![eta; vocabulary * topics]; count];
-        Self { beta, log_weights, topics, alpha, eta, seed, steps: 0 }
+        let log_betas = beta.iter().map(|beta| log_beta(beta, topics)).collect();
+        Self { beta, log_weights, log_betas, topics, alpha, eta, seed, steps: 0 }
     }
 
     /// Particles as they were, `weights` being their logarithms.
     pub(super) fn restored(self, beta: Vec<Vec<f64>>, log_weights: Vec<f64>, steps: u64) -> Self {
-        Self { beta, log_weights, steps, ..self }
+        let log_betas = beta.iter().map(|beta| log_beta(beta, self.topics)).collect();
+        Self { beta, log_weights, log_betas, steps, ..self }
     }
 
     /// Logarithms of the weights, which sum to one.
@@ -92,12 +96,17 @@ impl Particles {
             .into_par_iter()
             .map(|i| self.draw(&self.beta[i], corpus, documents, block(i)))
             .collect();
-        let (eta, topics) = (self.eta, self.topics);
-        let particles = self.beta.par_iter_mut().zip(&mut self.log_weights).zip(draws);
-        particles.for_each(|((beta, log_weight), draw)| {
+        let (eta, topics, keep) = (self.eta, self.topics, 1.0 - step.size);
+        let entries = self.beta.first().map_or(0, Vec::len) as f64;
+        let prior = entries * ln_gamma(eta) - topics as f64 * ln_gamma(entries / topics as f64 * eta);
+        let states = self.log_weights.par_iter_mut().zip(&mut self.log_betas);
+        self.beta.par_iter_mut().zip(states).zip(draws).for_each(|((beta, state), draw)| {
+            let (log_weight, before) = state;
+            absorb(beta, &draw.counts, topics, eta, step);
+            let after = log_beta(beta, topics);
             let ratio = step.size * step.weight * draw.log_ratio;
-            *log_weight =
-                (1.0 - step.size) * *log_weight + ratio + absorb(beta, &draw.counts, topics, eta, step);
+            *log_weight = keep * *log_weight + ratio + after - keep * *before - step.size * prior;
+            *before = after;
         });
         self.steps += 1;
     }
@@ -170,15 +179,11 @@ fn log_beta(beta: &[f64], topics: usize) -> f64 {
     numerators - totals(beta, topics).into_iter().map(ln_gamma).sum::<f64>()
 }
 
-/// Moves β and returns lB(β') − (1−γ)lB(β) − γ lB(η).
-fn absorb(beta: &mut [f64], counts: &[(u32, Vec<f64>)], topics: usize, eta: f64, step: MirrorStep) -> f64 {
-    let before = log_beta(beta, topics);
-    let entries = beta.len() as f64;
-    let prior = entries * ln_gamma(eta) - topics as f64 * ln_gamma(entries / topics as f64 * eta);
+/// β ← (1−γ)β + γη + γ(D/B)·counts.
+fn absorb(beta: &mut [f64], counts: &[(u32, Vec<f64>)], topics: usize, eta: f64, step: MirrorStep) {
     beta.iter_mut().for_each(|b| *b = (1.0 - step.size) * *b + step.size * eta);
     for (word, counts) in counts {
         let row = &mut beta[*word as usize * topics..(*word as usize + 1) * topics];
         row.iter_mut().zip(counts).for_each(|(b, n)| *b += step.size * step.weight * n);
     }
-    log_beta(beta, topics) - (1.0 - step.size) * before - step.size * prior
 }
