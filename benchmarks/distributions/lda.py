@@ -19,10 +19,11 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
-import corpora  # noqa: E402
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from scipy import sparse  # noqa: E402
+
+import corpora  # noqa: E402
 
 Array = NDArray[np.float64]
 Snapshot = tuple[int, float, Array, Callable[[], Array]]  # passes, seconds, topics, proportions

@@ -36,7 +36,7 @@ _SETTINGS = (
 
 @documented
 class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows, Saved):
-    """Latent Dirichlet allocation: documents as mixtures of topics, topics as distributions of words.
+    """Latent Dirichlet allocation: documents are mixtures of topics, topics distributions of words.
 
     The interface is that of scikit-learn's class of the same name; the parameters they share mean
     the same unless said otherwise here.
@@ -87,8 +87,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Dirichlet parameters of the topics: expected counts of words plus the prior. Divided by the
-        sums of its rows it is the expected distribution of words. In paper mode that of the particle
-        of the largest weight, which is the one that transforms.
+        sums of its rows it is the expected distribution of words. In paper mode they are those of
+        the particle of the largest weight, which is the one that transforms.
     doc_topic_prior_ : ndarray of shape (n_components,)
         Prior of the topics of a document, given or learnt.
     topic_word_prior_ : float

@@ -71,14 +71,18 @@ def test_the_bound_is_scikit_learns():
 def test_proportions_and_parameters():
     model = fitted()
     theta = model.transform(OBSERVED)
-    assert theta.shape == (200, 6) and theta.dtype == np.float64
-    assert np.allclose(theta.sum(axis=1), 1, atol=1e-6) and (theta > 0).all()
+    assert theta.shape == (200, 6)
+    assert theta.dtype == np.float64
+    assert np.allclose(theta.sum(axis=1), 1, atol=1e-6)
+    assert (theta > 0).all()
     assert model.transform(OBSERVED.astype(np.float32)).dtype == np.float32
-    assert model.components_.shape == (6, 120) and (model.components_ > 0).all()
+    assert model.components_.shape == (6, 120)
+    assert (model.components_ > 0).all()
     # Counts of the topics add up to the words of the documents.
     counts = model.components_.sum() - model.topic_word_prior_ * 720
     assert counts == pytest.approx(TRAIN.sum(), rel=1e-5)
-    assert model.doc_topic_prior_.shape == (6,) and model.n_iter_ == 10
+    assert model.doc_topic_prior_.shape == (6,)
+    assert model.n_iter_ == 10
     expected = [f"latentdirichletallocation{k}" for k in range(6)]
     assert model.get_feature_names_out().tolist() == expected
 
@@ -117,7 +121,8 @@ def test_paper_mode():
 
 def test_perplexity_ends_a_fit():
     model = fitted(max_iter=100, evaluate_every=1, perp_tol=5.0)
-    assert 1 < model.n_iter_ < 100 and len(model.perplexities_) == model.n_iter_
+    assert 1 < model.n_iter_ < 100
+    assert len(model.perplexities_) == model.n_iter_
     assert model.perplexities_[-1] == pytest.approx(model.perplexity(TRAIN), rel=1e-6)
 
 
