@@ -382,10 +382,10 @@ impl Svi {
                 sums.iter_mut().zip(row).for_each(|(s, l)| *s += share * l);
             }
             let mut change = 0.0;
-            for k in 0..self.topics {
-                let new = ALPHA + theta[k] * sums[k];
-                change += (new - gamma[k]).abs();
-                gamma[k] = new;
+            for (gamma, (theta, sum)) in gamma.iter_mut().zip(theta.iter().zip(&sums)) {
+                let new = ALPHA + theta * sum;
+                change += (new - *gamma).abs();
+                *gamma = new;
             }
             theta = weigh(&gamma);
             if change < 1e-3 * self.topics as f64 {

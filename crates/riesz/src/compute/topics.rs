@@ -60,9 +60,9 @@ impl Document<'_> {
         let mut inverse = vec![0.0; width];
         if let Some(Exclusion { share, totals, .. }) = &exclusion {
             assert!(totals.len() == width);
-            for k in 0..width {
-                let left = totals[k] - share * self.expected[k];
-                inverse[k] = if left > 0.0 { left.recip() } else { 0.0 };
+            for (inverse, (total, own)) in inverse.iter_mut().zip(totals.iter().zip(&*self.expected)) {
+                let left = total - share * own;
+                *inverse = if left > 0.0 { left.recip() } else { 0.0 };
             }
         }
         on_path(path, Settle { document: self, exclusion, inverse, sweeps, tolerance })
@@ -180,6 +180,7 @@ unsafe fn accumulate<L: Lanes>(expected: *mut f32, responsibility: *const f32, c
 /// N words at once, so that the processor need not wait for one before it begins the next:
 /// γ ∝ (n − min(c, 1) γ + α) φ for each, and n follows. `scratch` has N rows.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // several rows side by side
 unsafe fn update<L: Lanes, const N: usize>(
     likelihoods: *const f32,
     responsibilities: *mut f32,
@@ -392,9 +393,9 @@ mod tests {
                 }
                 assert!(gamma[w * width + TOPICS..(w + 1) * width].iter().all(|&g| g == 0.0));
             }
-            for k in 0..TOPICS {
+            for (k, n) in n.iter().enumerate() {
                 let sum: f32 = (0..6).map(|w| counts[w] as f32 * gamma[w * width + k]).sum();
-                assert!((sum - n[k]).abs() < 1e-4, "{path}: n_{k}");
+                assert!((sum - n).abs() < 1e-4, "{path}: n_{k}");
             }
         }
     }

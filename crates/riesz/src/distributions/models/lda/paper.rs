@@ -146,14 +146,11 @@ impl Particles {
             for _ in 0..count as usize {
                 let sum: f64 = weights.iter().zip(&likelihoods).map(|(n, l)| n * l).sum();
                 let mut left = uniform_open(words.next().unwrap_or_default()) * sum;
-                let mut topic = self.topics - 1;
-                for k in 0..self.topics {
-                    left -= weights[k] * likelihoods[k];
-                    if left < 0.0 {
-                        topic = k;
-                        break;
-                    }
-                }
+                let passed = |(n, l): (&f64, &f64)| {
+                    left -= n * l;
+                    left < 0.0
+                };
+                let topic = weights.iter().zip(&likelihoods).position(passed).unwrap_or(self.topics - 1);
                 log_ratio += (sum / (mass * likelihoods[topic])).ln();
                 weights[topic] += 1.0;
                 mass += 1.0;

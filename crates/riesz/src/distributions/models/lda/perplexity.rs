@@ -29,10 +29,10 @@ impl<'a> Variational<'a> {
         let bounds: Vec<f64> = rows
             .map(|(out, row)| {
                 let mut sum = 0.0;
-                for k in 0..topics {
-                    let lambda = f64::from(row[k].max(0.0)) + eta;
-                    let log = digamma(lambda) - psi[k];
-                    out[k] = log.exp();
+                for ((out, &n), psi) in out.iter_mut().zip(row).zip(&psi) {
+                    let lambda = f64::from(n.max(0.0)) + eta;
+                    let log = digamma(lambda) - psi;
+                    *out = log.exp();
                     sum += (eta - lambda) * log + ln_gamma(lambda) - prior;
                 }
                 sum
@@ -68,10 +68,10 @@ impl<'a> Variational<'a> {
                 sums.iter_mut().zip(row).for_each(|(sum, l)| *sum += share * l);
             }
             let mut change = 0.0;
-            for k in 0..topics {
-                let new = self.alpha[k] + weights[k] * sums[k];
-                change += (new - g[k]).abs();
-                g[k] = new;
+            for ((g, a), (weight, sum)) in g.iter_mut().zip(self.alpha).zip(weights.iter().zip(&sums)) {
+                let new = a + weight * sum;
+                change += (new - *g).abs();
+                *g = new;
             }
             weights = weigh(&g);
             if change <= f64::from(effort.tolerance) * topics as f64 {
