@@ -1,5 +1,7 @@
 //! Topic models: the published recursion against enumerated posteriors, the default against what it promises.
 
+#![allow(clippy::unwrap_used)]
+
 use riesz::data::Rows;
 use riesz::distributions::models::lda::{Corpus, LdaMode, LdaOptions, MirrorStep, Particles, TopicModel};
 use riesz::distributions::special::{ln_gamma, log_sum_exp};
