@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from riesz._posterior import CollapseWarning, Posterior
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
+    from riesz._topics import LatentDirichletAllocation
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -34,6 +35,7 @@ __all__ = [
     "KernelRegressor",
     "ParticleMirrorDescent",
     "Posterior",
+    "LatentDirichletAllocation",
     "RandomFeatures",
     "RieszError",
     "__version__",
@@ -54,6 +56,7 @@ _LATER = {
     "KernelNoveltyDetector": "_novelty_detector",
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",
+    "LatentDirichletAllocation": "_topics",
     "RandomFeatures": "_features",
     "load": "_load",
 }

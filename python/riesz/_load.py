@@ -16,12 +16,14 @@ from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
 from riesz._riesz import Machine, ParticlePosterior, file_kind
+from riesz._topics import LatentDirichletAllocation
 
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,
     "gaussian_process": GaussianProcessRegressor,
     "kernel_density": KernelDensity,
     "novelty": KernelNoveltyDetector,
+    "topics": LatentDirichletAllocation,
 }
 
 

@@ -16,6 +16,7 @@ from riesz import (
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
+    LatentDirichletAllocation,
     RandomFeatures,
 )
 
@@ -26,6 +27,7 @@ ESTIMATORS = [
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
+    LatentDirichletAllocation,
     RandomFeatures,
 ]
 SHARED = 17
@@ -44,7 +46,9 @@ def test_every_parameter_is_in_the_signature_and_described_once(cls):
     described = section(cls, "Parameters")
     assert sorted(described) == sorted(parameters) == cls._get_param_names()
     for parameter in parameters.values():
-        assert parameter.kind is parameter.KEYWORD_ONLY
+        # scikit-learn's class takes the number of topics by position too.
+        if (cls, parameter.name) != (LatentDirichletAllocation, "n_components"):
+            assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default is not parameter.empty
         assert parameter.annotation is not parameter.empty
     assert "$" not in cls.__doc__

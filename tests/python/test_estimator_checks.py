@@ -9,6 +9,7 @@ from riesz import (
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
+    LatentDirichletAllocation,
     RandomFeatures,
 )
 
@@ -39,6 +40,7 @@ def expected_failures(estimator):
         KernelDensity(),
         KernelNoveltyDetector(),
         GaussianProcessRegressor(),
+        LatentDirichletAllocation(),
     ],
     expected_failed_checks=expected_failures,
 )

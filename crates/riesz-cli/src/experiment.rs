@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(crate) mod binary;
 #[path = "../../../experiments/common.rs"]
 pub(crate) mod common;
+#[path = "../../../experiments/d4.rs"]
+pub(crate) mod d4;
 #[path = "../../../experiments/f1.rs"]
 pub(crate) mod f1;
 #[path = "../../../experiments/f2.rs"]
@@ -64,6 +66,9 @@ pub(crate) enum Name {
     /// MolecularSpace, given descriptors, or a stand-in
     #[value(name = "F10")]
     F10,
+    /// Topics of 20 Newsgroups: particle mirror descent beside stochastic variational inference
+    #[value(name = "D4")]
+    D4,
 }
 
 /// Arguments of `riesz experiment`.
@@ -75,7 +80,7 @@ pub(crate) struct Arguments {
     /// Folder for the table and the picture
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
-    /// Folder of the data sets of F3 to F10 [default: the environment variable RIESZ_DATA]
+    /// Folder of the data sets of D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Made-up data of the same shape instead of the real ones (F6 to F10)
@@ -97,7 +102,7 @@ pub(crate) struct Arguments {
     /// Damping ρ of block descent in F3 to F10
     #[arg(long)]
     pub(crate) damping: Option<f64>,
-    /// Rows per step of the streams of F3 to F5
+    /// Rows per step of the streams of F3 to F5; documents per step of D4
     #[arg(long, value_parser = count)]
     pub(crate) batch: Option<usize>,
     /// Features per block of F3 to F10
@@ -152,6 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::F8 => recipe(&features::F8, arguments),
         Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
         Name::F10 => recipe(&features::F10, arguments),
+        Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
     }
 }
 
@@ -418,6 +424,40 @@ mod tests {
         let bad = f9::Settings { folds: 1, ..settings };
         let mut console = Console { say: &mut |_| {}, cancelled: &mut || false };
         assert!(f9::cross_validate(&molecules, bad, &mut console).is_err());
+    }
+
+    /// All four methods learn planted topics: perplexity falls below that of the words alone.
+    #[test]
+    fn d4_learns_planted_topics() {
+        let words = |count: u32, block: u64| -> Vec<Vec<(usize, f32)>> {
+            let word = |d, i| {
+                riesz::random::Address::new(
+                    Seed(4),
+                    riesz::random::Stream::Synthetic,
+                    riesz::random::BlockIndex(block),
+                    d,
+                )
+                .words(i)[0] as usize
+            };
+            (0..count)
+                .map(|d| (0..12).map(|i| (word(d, 99) % 4 * 8 + word(d, i) % 8, 1.0)).collect())
+                .collect()
+        };
+        let documents = |count, block| d4::Documents::new(&words(count, block), 32);
+        let corpus =
+            d4::Corpus { train: documents(300, 0), observed: documents(50, 1), held_out: documents(50, 1) };
+        let settings = d4::Settings { topics: 4, batch: 20, passes: 3, particles: 2, seed: Seed(1) };
+        let report = quietly(|console| d4::compare(&corpus, settings, console));
+        assert!(report
+            .table
+            .starts_with("method,documents,seconds,perplexity\nmirror descent as published,80,"));
+        for method in d4::METHODS {
+            let line = report.table.lines().rfind(|line| line.starts_with(method)).unwrap();
+            let (documents, perplexity) = (line.split(',').nth(1).unwrap(), line.rsplit(',').next().unwrap());
+            assert_eq!(documents, "900");
+            let perplexity: f64 = perplexity.parse().unwrap();
+            assert!((7.0..22.0).contains(&perplexity), "{method}: {perplexity}, of 32 words in groups of 8");
+        }
     }
 
     /// The stand-ins have the shape of the text, and another seed gives other rows.

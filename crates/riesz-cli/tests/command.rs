@@ -267,6 +267,7 @@ fn experiments_on_data_say_where_the_data_are() {
         ("F8", "image-net.org"),
         ("F9", "quantum-machine.org"),
         ("F10", "MolecularSpace"),
+        ("D4", "OCTIS"),
     ] {
         let message = folder.fail(&format!("experiment {name} --data nowhere"), 2);
         assert!(message.contains("in nowhere") && message.contains(source), "{name}: {message}");

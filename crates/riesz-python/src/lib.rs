@@ -17,6 +17,7 @@ mod process;
 mod ratio;
 mod settings;
 mod threads;
+mod topics;
 
 use pyo3::prelude::*;
 
@@ -48,6 +49,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::ratio::Ratio;
+
+    #[pymodule_export]
+    use crate::topics::Topics;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -5,6 +5,7 @@ use crate::kernel::kernel_of;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::distributions::{AdaptiveOptions, PaperOptions, Renewal, Strategy};
+use riesz::distributions::models::lda::LdaOptions;
 use riesz::driver::CheckpointPolicy;
 use riesz::functions::{
     Bandwidth, DensityRatioOptions, GaussianProcessOptions, NoveltyOptions, Options, Task,
@@ -138,6 +139,38 @@ impl<'py> Settings<'_, 'py> {
         options.max_time = self.get("max_time", "a number of seconds or None")?;
         options.check().map_err(to_py)?;
         Ok(options)
+    }
+
+    /// All settings of a topic model.
+    pub fn topics(&self) -> PyResult<LdaOptions> {
+        let topics = self.whole("n_components")?.unwrap_or_default();
+        let mut options = LdaOptions::new(topics, Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.mode = named(&self.text("mode")?)?;
+        options.doc_topic_prior = self.numbers("doc_topic_prior")?;
+        options.topic_word_prior = self.get("topic_word_prior", "a number or None")?;
+        options.learn_priors = self.get("learn_priors", "True or False")?;
+        options.passes = self.whole("max_iter")?.unwrap_or(options.passes);
+        options.batch_size = self.whole("batch_size")?;
+        options.learning_decay = self.get("learning_decay", "a number")?;
+        options.learning_offset = self.get("learning_offset", "a number")?;
+        options.total_documents = self.get("total_samples", "a number or None")?;
+        let every = self.get::<Option<i64>>("evaluate_every", "a whole number")?.unwrap_or_default();
+        options.evaluate_every = usize::try_from(every).ok().filter(|&every| every > 0);
+        options.perplexity_tolerance = self.get("perp_tol", "a number")?;
+        options.document_tolerance = self.get("mean_change_tol", "a number")?;
+        options.max_sweeps = self.whole("max_doc_update_iter")?.unwrap_or(options.max_sweeps);
+        options.particles = self.whole("particles")?.unwrap_or(options.particles);
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// A number, several numbers or `None`.
+    fn numbers(&self, name: &str) -> PyResult<Option<Vec<f64>>> {
+        let value = self.0.as_any().get_item(name)?;
+        if let Ok(number) = value.extract::<f64>() {
+            return Ok(Some(vec![number]));
+        }
+        extract(&value, name, "a number, one number per topic or None")
     }
 
     /// Where to write checkpoints, if anywhere.

@@ -157,6 +157,19 @@ pub enum Error {
         /// The domain in words.
         expected: &'static str,
     },
+    /// A count that is none.
+    #[error("{}X contains {value} at row {row}, column {column}; counts must be {expected}",
+        if *value < 0.0 { "Negative values in data: " } else { "" })]
+    Count {
+        /// The value.
+        value: f64,
+        /// Its row: the document.
+        row: usize,
+        /// Its column: the word.
+        column: usize,
+        /// The admissible numbers, in words.
+        expected: &'static str,
+    },
     /// A classifier needs two classes.
     #[error("only one class in the data ({0}); a classifier needs at least two")]
     OneClass(String),

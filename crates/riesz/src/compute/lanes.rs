@@ -32,6 +32,10 @@ pub(crate) trait Lanes: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// self · factor + term; fused where the machine has it, never emulated.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// The larger of two numbers, lane by lane; neither may be NaN.
+    unsafe fn max(self, other: Self) -> Self;
+    /// The sum over the lanes.
+    unsafe fn sum(self) -> f32;
     /// (r, s): the distance r ∈ [−½, ½] to the nearest integer n, and (−1)ⁿ as a sign bit.
     unsafe fn fold(self) -> (Self, Self);
     /// Flips the sign where `sign` has its sign bit set.
@@ -148,6 +152,16 @@ impl Lanes for Portable {
         Self(std::array::from_fn(|i| self.0[i] * factor.0[i] + term.0[i]))
     }
     #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        self.zip(other, f32::max)
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        let halves: [f32; 8] = std::array::from_fn(|i| self.0[i] + self.0[i + 8]);
+        let quarters: [f32; 4] = std::array::from_fn(|i| halves[i] + halves[i + 4]);
+        (quarters[0] + quarters[2]) + (quarters[1] + quarters[3])
+    }
+    #[inline(always)]
     unsafe fn fold(self) -> (Self, Self) {
         // Beyond 2²² the fraction is below the spacing of the numbers and is taken as zero.
         let rounded = self.0.map(|t| t + MAGIC);
@@ -251,6 +265,14 @@ pub(crate) mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe { sum256(_mm256_add_ps(self.0, self.1)) }
+        }
+        #[inline(always)]
         unsafe fn fold(self) -> (Self, Self) {
             unsafe {
                 let (r0, s0) = fold256(self.0);
@@ -314,6 +336,15 @@ pub(crate) mod x86 {
                 unsafe { three_transforms::<L>(x, z, signs, size) }
             }
             unsafe { compiled::<Self>(x, z, signs, size) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum256(v: __m256) -> f32 {
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
         }
     }
 
@@ -395,6 +426,17 @@ pub(crate) mod x86 {
         #[inline(always)]
         unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
             unsafe { Self(_mm512_fmadd_ps(self.0, factor.0, term.0)) }
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            unsafe { Self(_mm512_max_ps(self.0, other.0)) }
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe {
+                let high = _mm512_extractf32x8_ps::<1>(self.0);
+                sum256(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
+            }
         }
         #[inline(always)]
         unsafe fn fold(self) -> (Self, Self) {

@@ -20,6 +20,7 @@ mod lanes;
 mod path;
 mod products;
 mod structured;
+mod topics;
 
 pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
@@ -31,6 +32,7 @@ pub(crate) use kernel_sums::{
 };
 pub use path::Path;
 pub use structured::StructuredBlock;
+pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};
 
 use crate::data::{tiles, Rows, TILE};
 use crate::error::Result;

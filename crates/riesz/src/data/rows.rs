@@ -166,6 +166,24 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Columns and values of what is not zero in a row, by column, into a buffer that is cleared first.
+    pub(crate) fn non_zeros(&self, row: usize, out: &mut Vec<(usize, f64)>) {
+        out.clear();
+        let span = |columns: usize| row * columns..(row + 1) * columns;
+        match self {
+            Self::Single(m) => {
+                let values = m.values[span(m.columns)].iter().map(|&v| f64::from(v));
+                out.extend(values.enumerate().filter(|entry| entry.1 != 0.0));
+            }
+            Self::Double(m) => {
+                let values = m.values[span(m.columns)].iter().copied();
+                out.extend(values.enumerate().filter(|entry| entry.1 != 0.0));
+            }
+            Self::SparseSingle(m) => m.non_zeros(row, out),
+            Self::SparseDouble(m) => m.non_zeros(row, out),
+        }
+    }
+
     /// One value, in double precision.
     pub fn value(&self, row: usize, column: usize) -> f64 {
         match self {

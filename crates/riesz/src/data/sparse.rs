@@ -175,6 +175,24 @@ impl<'a, T: Number> Sparse<'a, T> {
         buffer
     }
 
+    /// Columns and values of what is not zero in a row, by column; values of one column are added.
+    pub(super) fn non_zeros(&self, row: usize, out: &mut Vec<(usize, f64)>) {
+        let mut entries: Vec<(usize, T)> = self.entries(row).collect();
+        entries.sort_by_key(|entry| entry.0);
+        let mut at = 0;
+        while let Some(&(column, _)) = entries.get(at) {
+            let mut sum = T::default();
+            while let Some(&(_, value)) = entries.get(at).filter(|entry| entry.0 == column) {
+                sum += value;
+                at += 1;
+            }
+            let sum: f64 = sum.into();
+            if sum != 0.0 {
+                out.push((column, sum));
+            }
+        }
+    }
+
     /// Appends rows with their zeros, in single precision.
     pub(super) fn append(&self, rows: impl ExactSizeIterator<Item = usize>, out: &mut Vec<f32>) {
         let start = out.len();

@@ -6,3 +6,4 @@ mod mixture;
 
 pub use generalised_linear::{Family, GeneralisedLinear};
 pub use mixture::TiedMixture;
+pub mod lda;
