@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
+    from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 
 __all__ = [
     "DensityRatioEstimator",
@@ -27,6 +28,7 @@ __all__ = [
     "KernelRegressor",
     "RandomFeatures",
     "RieszError",
+    "SparseGaussianProcessRegressor",
     "__version__",
     "load",
     "simd_path",
@@ -41,6 +43,7 @@ _LATER = {
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",
     "RandomFeatures": "_features",
+    "SparseGaussianProcessRegressor": "_sparse_gaussian_process",
     "load": "_load",
 }
 

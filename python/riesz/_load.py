@@ -12,11 +12,13 @@ from riesz._novelty_detector import KernelNoveltyDetector
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
 from riesz._riesz import Machine, file_kind
+from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,
     "gaussian_process": GaussianProcessRegressor,
     "novelty": KernelNoveltyDetector,
+    "sparse_gaussian_process": SparseGaussianProcessRegressor,
 }
 
 

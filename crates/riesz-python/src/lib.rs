@@ -14,6 +14,7 @@ mod machine;
 mod process;
 mod ratio;
 mod settings;
+mod sparse_process;
 mod threads;
 
 use pyo3::prelude::*;
@@ -40,6 +41,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::ratio::Ratio;
+
+    #[pymodule_export]
+    use crate::sparse_process::SparseProcess;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

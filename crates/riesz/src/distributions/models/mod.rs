@@ -1,1 +1,3 @@
 //! Models whose posteriors are learnt: what is observed, given the parameters.
+
+pub mod sparse_gp;
