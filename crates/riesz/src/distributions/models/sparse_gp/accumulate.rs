@@ -50,29 +50,25 @@ pub(super) fn add(particles: &mut [Particle], setting: &Setting, batch: Batch<'_
 }
 
 fn add_in<T: Number>(particles: &mut [Particle], setting: &Setting, batch: Batch<'_>, entry: Entry) {
-    let n = batch.targets.len();
-    let parts: Vec<(std::ops::Range<usize>, Points)> = (0..n)
-        .step_by(CHUNK)
-        .map(|from| from..n.min(from + CHUNK))
-        .map(|range| (range.clone(), batch.points.select(range)))
-        .collect();
-    let (shared, count) = (&*particles, parts.len());
-    let chunks: Vec<Chunk<T>> = (0..particles.len() * count)
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|task| {
-            let (range, points) = &parts[task % count];
-            chunk(&shared[task / count], setting, points, batch, range.clone(), entry)
-        })
-        .collect();
-    let per_particle = count.max(1);
-    particles.par_iter_mut().zip(chunks.par_chunks(per_particle)).for_each(|(particle, chunks)| {
+    let near = |particle: &Particle| -> Vec<usize> {
+        (0..batch.targets.len()).filter(|&i| particle.reach.contains(batch.points.row(i))).collect()
+    };
+    let near: Vec<Vec<usize>> = particles.par_iter().map(near).collect();
+    let tasks: Vec<(usize, &[usize])> =
+        near.iter().enumerate().flat_map(|(j, rows)| rows.chunks(CHUNK).map(move |rows| (j, rows))).collect();
+    let shared = &*particles;
+    let work = |&(j, rows): &(usize, &[usize])| (j, chunk(&shared[j], setting, batch, rows, entry));
+    let chunks: Vec<(usize, Chunk<T>)> = tasks.par_iter().with_max_len(1).map(work).collect();
+    let mut own: Vec<Vec<Chunk<T>>> = particles.iter().map(|_| Vec::new()).collect();
+    chunks.into_iter().for_each(|(j, chunk)| own[j].push(chunk));
+    particles.par_iter_mut().zip(&own).zip(&near).for_each(|((particle, chunks), near)| {
         particle.posterior = None;
         add_vectors(&mut particle.natural, chunks, entry.scale);
+        particle.natural.constant += entry.scale * elsewhere(setting, batch, near);
     });
     particles
         .par_iter_mut()
-        .zip(chunks.par_chunks(per_particle))
+        .zip(&own)
         .flat_map(|(particle, chunks)| {
             let panels = particle.natural.precision.par_col_chunks_mut(PANEL);
             panels.enumerate().map(move |(i, panel)| (i * PANEL, panel, chunks))
@@ -80,19 +76,19 @@ fn add_in<T: Number>(particles: &mut [Particle], setting: &Setting, batch: Batch
         .for_each(|(first, panel, chunks)| add_panel(panel, first, chunks, entry.scale));
 }
 
+/// The rows `rows` of the batch in the eyes of a particle.
 fn chunk<T: Number>(
     particle: &Particle,
     setting: &Setting,
-    points: &Points,
     batch: Batch<'_>,
-    range: std::ops::Range<usize>,
+    rows: &[usize],
     entry: Entry,
 ) -> Chunk<T> {
     let hyper = &setting.hyper;
-    let mut psi: Mat<T> = particle.features(setting, points);
+    let mut psi: Mat<T> = particle.features(setting, &batch.points.select(rows.iter().copied()));
     let mut constant = 0.0;
-    let mut targets = Vec::with_capacity(range.len());
-    for (column, i) in range.enumerate() {
+    let mut targets = Vec::with_capacity(rows.len());
+    for (column, &i) in rows.iter().enumerate() {
         let psi = psi.col_as_slice_mut(column);
         let mut variance = hyper.noise / batch.weights[i];
         if entry.own_variance {
@@ -100,11 +96,24 @@ fn chunk<T: Number>(
         }
         let root = variance.sqrt().recip();
         let y = root * batch.targets[i];
-        constant -= 0.5 * (variance * TAU).ln() + 0.5 * y * y;
+        constant += log_density(batch.targets[i], variance);
         targets.push(y);
         T::scale(psi, root);
     }
     Chunk { psi, targets, constant }
+}
+
+/// The log density of the rows beyond a particle's reach, for which it has the prior alone; `near` are the others, in order.
+fn elsewhere(setting: &Setting, batch: Batch<'_>, near: &[usize]) -> f64 {
+    let mut near = near.iter().copied().peekable();
+    let far = (0..batch.targets.len()).filter(|i| near.next_if_eq(i).is_none());
+    let variance = |i: usize| setting.hyper.signal + setting.hyper.noise / batch.weights[i];
+    far.map(|i| log_density(batch.targets[i], variance(i))).sum()
+}
+
+/// log N(y; 0, variance).
+fn log_density(y: f64, variance: f64) -> f64 {
+    -0.5 * (y * y / variance + (TAU * variance).ln())
 }
 
 /// ‖v‖² in sixteen running sums, which become vectors.

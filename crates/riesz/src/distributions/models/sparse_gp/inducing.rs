@@ -9,11 +9,30 @@ use std::collections::HashSet;
 const SAMPLE: usize = 8_192;
 /// Rounds of k-means.
 const ROUNDS: usize = 10;
-/// Rows a local set is drawn from, relative to an equal share of them.
-const REACH: f64 = 1.5;
+/// Rows a local set learns from, as a share of all.
+const LEARNT: f64 = 0.5;
 
 /// Block of the permutation that orders rows before the centres are looked for; those of particles come before.
 const CENTRES: BlockIndex = BlockIndex(1 << 40);
+
+/// The ball of rows that a set learns from, in units of the length scales.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    pub(super) centre: Vec<f64>,
+    /// The square of its radius.
+    pub(super) square: f64,
+}
+
+impl Reach {
+    /// All rows.
+    pub(super) fn everything(columns: usize) -> Self {
+        Self { centre: vec![0.0; columns], square: f64::INFINITY }
+    }
+
+    pub(super) fn contains(&self, row: &[f64]) -> bool {
+        distance(row, &self.centre) <= self.square
+    }
+}
 
 /// Rows (in units of the length scales) to draw sets of `size` from; equal rows count once.
 pub(super) struct Candidates<'a> {
@@ -41,25 +60,22 @@ impl<'a> Candidates<'a> {
         (0..count).map(|set| self.draw(&self.distinct, size, set)).collect()
     }
 
-    /// Sets around the centres of clusters: each is drawn from the rows nearest to a centre, half as many again as are an
-    /// equal share of all. Neighbouring sets overlap, together they cover the rows, and where one of them is dense the
-    /// others know they know less.
-    pub(super) fn local(&self, size: usize, count: usize) -> Vec<Vec<usize>> {
-        let reach = (std::env::var("REACH").ok().and_then(|v| v.parse().ok()).unwrap_or(REACH) * self.distinct.len() as f64 / count as f64).ceil() as usize;
-        let reach = reach.clamp(size, self.distinct.len());
-        let centres = self.centres(count);
-        let local = |(set, centre): (usize, &Vec<f64>)| {
+    /// Sets around the centres of clusters, each drawn from as many rows nearest to a centre as are an equal share of all.
+    /// Neighbouring sets overlap, together they cover the rows, and where one of them is dense the others know that they
+    /// know less. A set learns from the half of the rows that is nearest.
+    pub(super) fn local(&self, size: usize, count: usize) -> Vec<(Vec<usize>, Reach)> {
+        let n = self.distinct.len();
+        let share = n.div_ceil(count).clamp(size, n);
+        let learnt = ((LEARNT * n as f64).ceil() as usize).clamp(share, n);
+        let local = |(set, centre): (usize, Vec<f64>)| {
             let mut near: Vec<(f64, usize)> =
-                self.distinct.iter().map(|&i| (distance(self.points.row(i), centre), i)).collect();
-            if reach < near.len() {
-                near.select_nth_unstable_by(reach, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                near.truncate(reach);
-            }
-            let mut near: Vec<usize> = near.into_iter().map(|(_, i)| i).collect();
-            near.sort_unstable();
-            self.draw(&near, size, set)
+                self.distinct.iter().map(|&i| (distance(self.points.row(i), &centre), i)).collect();
+            near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let square = if learnt < n { near[learnt - 1].0 } else { f64::INFINITY };
+            let near: Vec<usize> = near[..share].iter().map(|(_, i)| *i).collect();
+            (self.draw(&near, size, set), Reach { centre, square })
         };
-        centres.par_iter().enumerate().map(local).collect()
+        self.centres(count).into_par_iter().enumerate().map(local).collect()
     }
 
     fn draw(&self, from: &[usize], size: usize, set: usize) -> Vec<usize> {

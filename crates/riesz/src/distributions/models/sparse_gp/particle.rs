@@ -1,5 +1,6 @@
 //! A set of inducing inputs and the features it makes of rows.
 
+use super::inducing::Reach;
 use super::natural::{Natural, Posterior};
 use crate::error::Result;
 use crate::functions::gaussian_process::covariance::{add_noise, Points};
@@ -110,6 +111,8 @@ impl Number for f32 {
 pub(super) struct Particle {
     /// Z, in the units of the columns.
     pub(super) rows: Vec<f64>,
+    /// The rows it learns from.
+    pub(super) reach: Reach,
     /// Z, in units of the length scales.
     points: Points,
     /// L.
@@ -128,6 +131,7 @@ impl Particle {
         setting: &Setting,
         precision: Precision,
         rows: Vec<f64>,
+        reach: Reach,
         log_prior: f64,
     ) -> Result<Self> {
         let points = setting.points(&rows);
@@ -145,7 +149,7 @@ impl Particle {
             }
         };
         let natural = Natural::prior(m, log_prior);
-        Ok(Self { rows, points, prior, inverse, natural, posterior: None })
+        Ok(Self { rows, reach, points, prior, inverse, natural, posterior: None })
     }
 
     /// ψ(x) of the rows, one column each, by one thread.

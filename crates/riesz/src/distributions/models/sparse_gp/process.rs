@@ -2,7 +2,7 @@
 
 use super::accumulate::{add, Batch, Entry};
 use super::gate::{Gate, Marginals};
-use super::inducing::Candidates;
+use super::inducing::{Candidates, Reach};
 use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
 use crate::data::{tiles, Rows};
@@ -37,7 +37,8 @@ const CHOICE: u32 = 9;
 /// *Adaptive*, where the sets are local (each drawn from the rows around a centre) and
 ///
 /// 1. a row's noise has what the set does not say of f there added, β_i⁻¹ = σ²/w_i + s² − ‖ψ_i‖² (FITC), so that far rows do
-///    not spoil a set's account of near ones;
+///    not spoil a set's account of near ones; the farther half of the rows a set takes to say nothing, β_i⁻¹ = σ²/w_i + s²
+///    and ψ_i = 0, which halves the work;
 /// 2. one pass adds every row with weight one: the posterior given each set, exact for its model;
 /// 3. predictions listen to the particles of small variance ([`Gate`]): the weights by evidence are those of one particle alone
 ///    at thousands of rows, and no set is the best one everywhere.
@@ -119,9 +120,13 @@ impl SparseProcess {
     fn prior(options: &SparseProcessOptions, setting: Setting, mean: f64, values: &[f64]) -> Result<Self> {
         let points = setting.points(values);
         let candidates = Candidates::new(&points, options.seed);
+        let d = setting.shift.len();
+        let everything = |set| (set, Reach::everything(d));
         let sets = match (candidates.all(options.inducing), options.mode) {
-            (Some(all), _) => vec![all],
-            (None, Mode::Paper) => candidates.random(options.inducing, options.particles),
+            (Some(all), _) => vec![everything(all)],
+            (None, Mode::Paper) => {
+                candidates.random(options.inducing, options.particles).into_iter().map(everything).collect()
+            }
             (None, Mode::Adaptive) => candidates.local(options.inducing, options.particles),
         };
         let precision = match options.mode {
@@ -129,12 +134,11 @@ impl SparseProcess {
             Mode::Adaptive => Precision::enough(&setting.hyper, points.len()),
         };
         let log_prior = -(sets.len() as f64).ln();
-        let d = setting.shift.len();
-        let particle = |set: &Vec<usize>| {
+        let particle = |(set, reach): (Vec<usize>, Reach)| {
             let rows = set.iter().flat_map(|&i| &values[i * d..(i + 1) * d]).copied().collect();
-            Particle::new(&setting, precision, rows, log_prior)
+            Particle::new(&setting, precision, rows, reach, log_prior)
         };
-        let particles: Vec<Particle> = sets.par_iter().map(particle).collect::<Result<_>>()?;
+        let particles: Vec<Particle> = sets.into_par_iter().map(particle).collect::<Result<_>>()?;
         let gate = match options.mode {
             Mode::Paper => Gate::mixture(particles.len()),
             Mode::Adaptive => Gate::equal(particles.len(), EXPONENT),

@@ -1,6 +1,7 @@
 //! Sparse Gaussian processes in files.
 
 use super::gate::Gate;
+use super::inducing::Reach;
 use super::natural::Natural;
 use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
@@ -56,6 +57,8 @@ impl SparseProcess {
             let lower: Vec<f64> = (0..m).flat_map(|i| &precision.col_as_slice(i)[i..]).copied().collect();
             container.insert(&format!("inducing.{j}"), vec![m, d], particle.rows.clone())?;
             container.insert(&format!("shift.{j}"), vec![m], shift.clone())?;
+            let Reach { centre, square } = &particle.reach;
+            container.insert(&format!("reach.{j}"), vec![d + 1], [&**centre, &[*square]].concat())?;
             container.insert(&format!("precision.{j}"), vec![lower.len()], lower)?;
         }
         Ok(container)
@@ -132,9 +135,15 @@ fn particle(
     };
     let rows = finite(container.take_f64s(&name, &[m, d])?)?;
     let shift = finite(container.take_f64s(&format!("shift.{j}"), &[m])?)?;
+    let mut centre = container.take_f64s(&format!("reach.{j}"), &[d + 1])?;
+    let square = centre.pop().unwrap_or(f64::NAN);
+    if square.is_nan() {
+        return Err(Error::Format(format!("reach.{j} is no number")));
+    }
+    let reach = Reach { centre: finite(centre)?, square };
     let size = m.checked_mul(m + 1).ok_or_else(|| Error::Format(format!("{name} has too many rows")))? / 2;
     let lower = finite(container.take_f64s(&format!("precision.{j}"), &[size])?)?;
-    let mut particle = Particle::new(setting, precision, rows, log_prior)
+    let mut particle = Particle::new(setting, precision, rows, reach, log_prior)
         .map_err(|error| Error::Format(error.to_string()))?;
     let mut values = lower.into_iter();
     let mut matrix = Mat::<f64>::zeros(m, m);
