@@ -97,7 +97,7 @@ impl SparseProcess {
         check(rows, rows.columns(), targets)?;
         let (values, targets, weights) = weighted(rows, targets, weights)?;
         if targets.is_empty() {
-            return Err(Error::Empty { what: "X", needed: "one row of positive weight" });
+            return Err(Error::Empty { what: "X", needed: "one row of a weight above zero" });
         }
         let columns = Standard::columns(&values, rows.columns());
         let centre = Standard::of(targets.iter().copied());
