@@ -15,7 +15,7 @@ but `default`, which learns its own. All have 512 inducing inputs. Models:
 One JSON line per model: root mean square error, mean negative log density of the test targets,
 their share inside central 95 % intervals, the seconds (of the clock, and of all processors
 together) of the fit, of one pass over the rows and of prediction. SVGP has its curve, too.
-A second file may be written at the same time: `--out`.
+They are appended to the file `--out`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Clock:
     """Seconds of the clock and of all processors."""
 
     def __init__(self) -> None:
+        """Start."""
         self.start = time.perf_counter(), time.process_time()
 
     def read(self, name: str) -> dict[str, float]:
@@ -141,7 +142,9 @@ def svgp(
         curve.append({"epoch": epoch + 1} | scores(data, mean, std))
     times = {"fit_s": fit[0], "fit_cpu_s": fit[1]}
     times |= {"pass_s": fit[0] / epochs, "pass_cpu_s": fit[1] / epochs}
-    return {k: v for k, v in curve[-1].items() if k != "epoch"} | times | predicted | {"curve": curve}
+    return (
+        {k: v for k, v in curve[-1].items() if k != "epoch"} | times | predicted | {"curve": curve}
+    )
 
 
 def _svgp_parts(X: Any, hyper: dict[str, Any]) -> tuple[Any, Any, Any]:

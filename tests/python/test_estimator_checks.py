@@ -20,7 +20,10 @@ def expected_failures(estimator):
         reason = "predictions have a column for each quantile"
         return {f"check_{name}": reason for name in checks}
     if isinstance(estimator, SparseGaussianProcessRegressor):
-        checks = "sample_weight_equivalence_on_dense_data", "sample_weight_equivalence_on_sparse_data"
+        checks = (
+            "sample_weight_equivalence_on_dense_data",
+            "sample_weight_equivalence_on_sparse_data",
+        )
         reason = "hyper-parameters are learnt from rows, whatever their weights"
         return {f"check_{name}": reason for name in checks}
     if getattr(estimator, "loss", None) == "poisson":

@@ -150,8 +150,7 @@ mod tests {
             let (block, lower) = (family.block(1.7, &points, &points), family.symmetric(1.7, &points, false));
             for i in 0..points.len() {
                 for j in 0..=i {
-                    let gap: Vec<f64> =
-                        points.row(i).iter().zip(points.row(j)).map(|(a, b)| a - b).collect();
+                    let gap: Vec<f64> = points.row(i).iter().zip(points.row(j)).map(|(a, b)| a - b).collect();
                     let expected = 1.7 * Matern { smoothness: nu }.evaluate(&gap);
                     assert!((block[(i, j)] - expected).abs() < 1e-7, "{family:?} ({i}, {j})");
                     assert_eq!(block[(i, j)], lower[(i, j)]);

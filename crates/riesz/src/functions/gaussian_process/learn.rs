@@ -64,7 +64,8 @@ pub(crate) fn learn(
     for (length, noise) in STARTS {
         let mut start = vec![0.0, noise.ln()];
         start.resize(2 + d, (length * (d as f64).sqrt()).ln());
-        let search = Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, family, settled };
+        let search =
+            Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, family, settled };
         let summit = search.climb(start.into(), control)?;
         if summit.value > best.as_ref().map_or(f64::NEG_INFINITY, |best| best.value) {
             best = Some(summit);

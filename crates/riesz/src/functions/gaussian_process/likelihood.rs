@@ -164,7 +164,10 @@ mod tests {
             for (which, g) in gradient.iter().enumerate() {
                 let at = |by| of(shifted(&h, which, by)).value();
                 let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
-                assert!((difference - g).abs() < 1e-5 * g.abs().max(1.0), "{family:?} {which}: {difference} vs {g}");
+                assert!(
+                    (difference - g).abs() < 1e-5 * g.abs().max(1.0),
+                    "{family:?} {which}: {difference} vs {g}"
+                );
             }
         }
     }

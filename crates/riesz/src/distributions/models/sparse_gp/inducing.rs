@@ -9,8 +9,9 @@ use std::collections::HashSet;
 const SAMPLE: usize = 8_192;
 /// Rounds of k-means.
 const ROUNDS: usize = 10;
-/// Rows a local set learns from, as a share of all.
+/// Rows a local set learns from: as a share of all, and at least as many times those it is drawn from.
 const LEARNT: f64 = 0.5;
+const LEAST_LEARNT: usize = 4;
 
 /// Block of the permutation that orders rows before the centres are looked for; those of particles come before.
 const CENTRES: BlockIndex = BlockIndex(1 << 40);
@@ -62,11 +63,12 @@ impl<'a> Candidates<'a> {
 
     /// Sets around the centres of clusters, each drawn from as many rows nearest to a centre as are an equal share of all.
     /// Neighbouring sets overlap, together they cover the rows, and where one of them is dense the others know that they
-    /// know less. A set learns from the half of the rows that is nearest.
+    /// know less. A set learns from the half of the rows that is nearest, or from
+    /// four times as many as it is drawn from where that is more.
     pub(super) fn local(&self, size: usize, count: usize) -> Vec<(Vec<usize>, Reach)> {
         let n = self.distinct.len();
         let share = n.div_ceil(count).clamp(size, n);
-        let learnt = ((LEARNT * n as f64).ceil() as usize).clamp(share, n);
+        let learnt = ((LEARNT * n as f64).ceil() as usize).max(LEAST_LEARNT * share).min(n);
         let local = |(set, centre): (usize, Vec<f64>)| {
             let mut near: Vec<(f64, usize)> =
                 self.distinct.iter().map(|&i| (distance(self.points.row(i), &centre), i)).collect();
@@ -86,8 +88,12 @@ impl<'a> Candidates<'a> {
     /// k-means from a start by k-means++ (Arthur and Vassilvitskii 2007), on some rows.
     fn centres(&self, count: usize) -> Vec<Vec<f64>> {
         let order = Permutation::new(self.seed, Stream::Inducing, CENTRES, self.distinct.len());
-        let rows: Vec<&[f64]> =
-            order.indices().iter().take(SAMPLE).map(|&i| self.points.row(self.distinct[i as usize])).collect();
+        let rows: Vec<&[f64]> = order
+            .indices()
+            .iter()
+            .take(SAMPLE)
+            .map(|&i| self.points.row(self.distinct[i as usize]))
+            .collect();
         let mut centres: Vec<Vec<f64>> = rows.first().map(|row| row.to_vec()).into_iter().collect();
         let mut nearest = vec![f64::INFINITY; rows.len()];
         while centres.len() < count {
@@ -117,7 +123,8 @@ fn means(rows: &[&[f64]], centres: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let assigned: Vec<usize> = rows.par_iter().map(nearest).collect();
     let mut out = centres.to_vec();
     for (c, centre) in out.iter_mut().enumerate() {
-        let own: Vec<&&[f64]> = rows.iter().zip(&assigned).filter(|(_, a)| **a == c).map(|(row, _)| row).collect();
+        let own: Vec<&&[f64]> =
+            rows.iter().zip(&assigned).filter(|(_, a)| **a == c).map(|(row, _)| row).collect();
         if own.is_empty() {
             continue;
         }

@@ -45,12 +45,7 @@ pub(super) struct Posterior {
 impl Natural {
     /// The prior of m values at a set of log prior mass `log_prior`.
     pub(super) fn prior(m: usize, log_prior: f64) -> Self {
-        Self {
-            precision: Mat::identity(m, m),
-            shift: vec![0.0; m],
-            constant: log_prior,
-            log_prior,
-        }
+        Self { precision: Mat::identity(m, m), shift: vec![0.0; m], constant: log_prior, log_prior }
     }
 
     /// The part of a step that has no data: (w q)^{1−γ} (p(Z) p(v))^γ.

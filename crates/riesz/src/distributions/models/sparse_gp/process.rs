@@ -55,6 +55,9 @@ pub struct SparseProcess {
     pub(super) seen: usize,
 }
 
+/// Sees a process after every batch.
+type Trace<'a> = &'a mut dyn FnMut(&SparseProcess) -> Result<()>;
+
 /// Rows with all that is known of them.
 struct Data {
     points: Points,
@@ -92,6 +95,19 @@ impl SparseProcess {
         weights: Option<&[f64]>,
         control: &mut Control<'_>,
     ) -> Result<Self> {
+        Self::fit_traced(options, rows, targets, weights, control, &mut |_| Ok(()))
+    }
+
+    /// As [`SparseProcess::fit`]; `trace` sees the process after every batch, and may ask it what it says by then
+    /// ([`SparseProcess::snapshot`]).
+    pub fn fit_traced(
+        options: &SparseProcessOptions,
+        rows: Rows<'_>,
+        targets: &[f64],
+        weights: Option<&[f64]>,
+        control: &mut Control<'_>,
+        trace: Trace<'_>,
+    ) -> Result<Self> {
         options.check()?;
         control.start(options.max_time);
         check(rows, rows.columns(), targets)?;
@@ -101,16 +117,23 @@ impl SparseProcess {
         }
         let columns = Standard::columns(&values, rows.columns());
         let centre = Standard::of(targets.iter().copied());
-        let hyper =
-            hyperparameters(&options.process(), options.kernel, &values, &targets, &columns, centre, control)?;
+        let hyper = hyperparameters(
+            &options.process(),
+            options.kernel,
+            &values,
+            &targets,
+            &columns,
+            centre,
+            control,
+        )?;
         hyper.check(columns.len())?;
         let shift = columns.iter().map(|column| column.mean).collect();
         let setting = Setting { kernel: options.kernel, hyper, shift };
         let mut this = Self::prior(options, setting, centre.mean, &values)?;
         let data = this.data(&values, &targets, weights);
         match options.mode {
-            Mode::Paper => this.descend(&data, control)?,
-            Mode::Adaptive => this.learn(&data, control)?,
+            Mode::Paper => this.descend(&data, control, trace)?,
+            Mode::Adaptive => this.learn(&data, control, trace)?,
         }
         this.settle()?;
         Ok(this)
@@ -130,8 +153,8 @@ impl SparseProcess {
             (None, Mode::Adaptive) => candidates.local(options.inducing, options.particles),
         };
         let precision = match options.mode {
-            Mode::Paper => Precision::Double,
-            Mode::Adaptive => Precision::enough(&setting.hyper, points.len()),
+            Mode::Adaptive if sets.len() > 1 => Precision::enough(&setting.hyper, points.len()),
+            _ => Precision::Double,
         };
         let log_prior = -(sets.len() as f64).ln();
         let particle = |(set, reach): (Vec<usize>, Reach)| {
@@ -159,14 +182,13 @@ impl SparseProcess {
     ///
     /// A batch stands for all rows by the number T of batches in a pass, which is n/B where B divides n; so a pass with
     /// γ_t = 1/t is exact whatever B.
-    fn descend(&mut self, data: &Data, control: &mut Control<'_>) -> Result<()> {
+    fn descend(&mut self, data: &Data, control: &mut Control<'_>, trace: Trace<'_>) -> Result<()> {
         let n = data.len();
         let per_pass = n.div_ceil(self.options.batch_size);
         let most = per_pass * self.options.passes;
         let mut t = 0;
         for pass in 0..self.options.passes {
-            let order =
-                Permutation::new(self.options.seed, Stream::Shuffle, BlockIndex(pass as u64), n);
+            let order = Permutation::new(self.options.seed, Stream::Shuffle, BlockIndex(pass as u64), n);
             for batch in order.indices().chunks(self.options.batch_size) {
                 if t > 0 && control.out_of_time() {
                     return Ok(());
@@ -177,6 +199,7 @@ impl SparseProcess {
                 let entry = self.entry(step * per_pass as f64);
                 add(&mut self.particles, &self.setting, data.select(batch).batch(), entry);
                 self.seen = n.min(self.seen + batch.len());
+                trace(self)?;
                 report(control, t, most)?;
             }
         }
@@ -184,7 +207,7 @@ impl SparseProcess {
     }
 
     /// One pass with a tenth held out, the gate, then the held-out rows.
-    fn learn(&mut self, data: &Data, control: &mut Control<'_>) -> Result<()> {
+    fn learn(&mut self, data: &Data, control: &mut Control<'_>, trace: Trace<'_>) -> Result<()> {
         let n = data.len();
         let held = if n < LEAST_ROWS || self.particles.len() == 1 { 0 } else { HELD_OUT.min(n / 10) };
         let order = Permutation::new(self.options.seed, Stream::HoldOut, BlockIndex(0), n);
@@ -195,6 +218,7 @@ impl SparseProcess {
                 break;
             }
             self.absorb(&data.select(batch));
+            trace(self)?;
             report(control, done + 1, most)?;
         }
         if held > 0 {
@@ -212,6 +236,13 @@ impl SparseProcess {
         let entry = self.entry(1.0);
         add(&mut self.particles, &self.setting, data.batch(), entry);
         self.seen += data.len();
+    }
+
+    /// The process with what it knows so far, ready for predictions.
+    pub fn snapshot(&self) -> Result<Self> {
+        let mut now = self.clone();
+        now.settle()?;
+        Ok(now)
     }
 
     /// Factorises what is known; the mixture of the paper has the weights of the evidence.
@@ -360,7 +391,9 @@ impl SparseProcess {
         let points = self.points(rows)?;
         let chosen: Vec<usize> = (0..count).map(|sample| pick(&shares, seed, sample)).collect();
         for (j, particle) in self.particles.iter().enumerate() {
-            let Some(posterior) = particle.posterior.as_ref().filter(|_| chosen.contains(&j)) else { continue };
+            let Some(posterior) = particle.posterior.as_ref().filter(|_| chosen.contains(&j)) else {
+                continue;
+            };
             let (mut mean, covariance) = particle.joint(&self.setting, posterior, &points);
             mean.iter_mut().for_each(|m| *m += self.mean);
             self.draw(&mut out, mean, covariance, seed, noisy, |sample| chosen[sample] == j)?;
@@ -432,7 +465,11 @@ fn report(control: &mut Control<'_>, done: usize, most: usize) -> Result<()> {
 }
 
 /// Rows, targets and weights in double precision, without rows of weight zero.
-fn weighted(rows: Rows<'_>, targets: &[f64], weights: Option<&[f64]>) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+fn weighted(
+    rows: Rows<'_>,
+    targets: &[f64],
+    weights: Option<&[f64]>,
+) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
     let values = doubles(rows);
     let Some(weights) = weights else { return Ok((values, targets.to_vec(), vec![1.0; targets.len()])) };
     if weights.len() != targets.len() {

@@ -100,9 +100,7 @@ impl SparseProcess {
         }
         let gate = match header.options.mode {
             Mode::Paper => Gate::mixture(particles.len()),
-            Mode::Adaptive => {
-                Gate { scale: header.scale, ..Gate::equal(particles.len(), header.exponent) }
-            }
+            Mode::Adaptive => Gate { scale: header.scale, ..Gate::equal(particles.len(), header.exponent) },
         };
         let (options, mean, seen) = (header.options, header.mean, header.seen);
         let mut this = Self { options, setting, mean, precision, particles, gate, seen };

@@ -20,7 +20,8 @@ const JITTER: f64 = 1e-8;
 /// Two columns, targets around zero.
 fn problem(n: usize) -> (Vec<f64>, Vec<f64>) {
     let x: Vec<f64> = (0..2 * n).map(|i| 2.0 * (i as f64 * 0.77 + (i as f64).sqrt()).sin()).collect();
-    let y = (0..n).map(|i| (x[2 * i] - 0.3).sin() + 0.3 * x[2 * i + 1] + 0.2 * (i as f64 * 1.3).cos()).collect();
+    let y =
+        (0..n).map(|i| (x[2 * i] - 0.3).sin() + 0.3 * x[2 * i + 1] + 0.2 * (i as f64 * 1.3).cos()).collect();
     (x, y)
 }
 
@@ -117,7 +118,8 @@ fn the_state_is_that_of_the_printed_recursion() {
     let (x, y) = problem(30);
     let (z, log_prior) = (x[..10].to_vec(), -0.7);
     let setting = setting();
-    let mut ours = [Particle::new(&setting, Precision::Double, z.clone(), Reach::everything(2), log_prior).unwrap()];
+    let mut ours =
+        [Particle::new(&setting, Precision::Double, z.clone(), Reach::everything(2), log_prior).unwrap()];
     let mut literal = Literal::new(&z, log_prior);
     for (t, (from, to)) in [(0, 7), (7, 16), (16, 17), (17, 30), (0, 7)].into_iter().enumerate() {
         let step = [0.6, 0.9, 0.3, 0.5, 0.25][t];
@@ -178,7 +180,8 @@ fn schedules_end_where_they_should() {
     let two = fit(&SparseProcessOptions { passes: 2, ..options(Mode::Paper, 6, 2, 8) }, &x, &y);
     assert_close(two.log_evidence(), one.log_evidence(), 1e-9, "two passes");
     let schedule = Schedule::Constant { step: 0.05 };
-    let constant = fit(&SparseProcessOptions { schedule, passes: 40, ..options(Mode::Paper, 6, 2, 8) }, &x, &y);
+    let constant =
+        fit(&SparseProcessOptions { schedule, passes: 40, ..options(Mode::Paper, 6, 2, 8) }, &x, &y);
     let at = Rows::double(&[0.1, 0.2], 2).unwrap();
     let (a, b) = (one.marginals(at).unwrap(), constant.marginals(at).unwrap());
     assert!(a.0 != b.0 && (a.0[0] - b.0[0]).abs() < 3.0 * a.1[0].sqrt(), "{a:?} {b:?}");
@@ -189,7 +192,8 @@ fn schedules_end_where_they_should() {
 fn a_tiny_posterior_agrees_with_quadrature() {
     let (z, x, y) = ([0.2, 0.1], [0.5, -0.3], 0.8);
     let setting = setting();
-    let mut ours = [Particle::new(&setting, Precision::Double, z.to_vec(), Reach::everything(2), 0.0).unwrap()];
+    let mut ours =
+        [Particle::new(&setting, Precision::Double, z.to_vec(), Reach::everything(2), 0.0).unwrap()];
     let batch = Batch { points: &setting.points(&x), targets: &[y], weights: &[2.0] };
     add(&mut ours, &setting, batch, Entry { scale: 1.0, own_variance: false, precision: Precision::Double });
     let (k, cross) = (prior(&z)[(0, 0)], kernel(&x, &z)[(0, 0)]);
@@ -233,7 +237,7 @@ fn with_all_rows_inducing_it_is_the_exact_process() {
 #[test]
 fn an_adaptive_pass_is_fitc_on_the_rows_within_reach() {
     let (x, y) = problem(60);
-    let process = fit(&options(Mode::Adaptive, 8, 3, 16), &x, &y);
+    let process = fit(&options(Mode::Adaptive, 4, 15, 16), &x, &y);
     let y = centred(&y);
     for (particle, found) in process.particles.iter().zip(process.log_weights()) {
         let points = process.setting.points(&x);
@@ -249,7 +253,7 @@ fn an_adaptive_pass_is_fitc_on_the_rows_within_reach() {
                 elsewhere -= 0.5 * (y[i] * y[i] / variance + (TAU * variance).ln());
             }
         }
-        let expected = evidence(&particle.rows, &rows, &targets, true) + elsewhere - 3_f64.ln();
+        let expected = evidence(&particle.rows, &rows, &targets, true) + elsewhere - 15_f64.ln();
         assert_close(found, expected, 1e-3, "log w"); // single precision, and its jitter
     }
 }
@@ -309,9 +313,11 @@ fn mean_and_variance_reach_those_of_the_exact_process() {
     let x: Vec<f64> = (0..n).map(|i| 2.0 * (i as f64 + 0.5) / n as f64 - 1.0).collect();
     let wave = |x: f64| {
         let decay = (-1.6 * std::f64::consts::PI * x.abs()).exp();
-        3.0 * x * x + ((3.53 * std::f64::consts::PI * x).sin() + (7.7 * std::f64::consts::PI * x).cos()) * decay
+        3.0 * x * x
+            + ((3.53 * std::f64::consts::PI * x).sin() + (7.7 * std::f64::consts::PI * x).cos()) * decay
     };
-    let y: Vec<f64> = x.iter().enumerate().map(|(i, &x)| wave(x) + 0.1 * (i as f64 * 12.9898).sin()).collect();
+    let y: Vec<f64> =
+        x.iter().enumerate().map(|(i, &x)| wave(x) + 0.1 * (i as f64 * 12.9898).sin()).collect();
     let mut exact = GaussianProcessOptions::new(Seed(1));
     (exact.signal, exact.noise, exact.length_scales) = (Some(1.0), Some(0.01), Some(vec![0.1]));
     let exact = quietly(|c| GaussianProcess::fit(&exact, Rows::double(&x, 1).unwrap(), &y, c)).unwrap();
