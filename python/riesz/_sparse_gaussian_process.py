@@ -43,7 +43,9 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved):
     Parameters
     ----------
     n_inducing : int, default=512
-        Inducing inputs of a particle. With as many as there are rows the posterior is exact.
+        Inducing inputs of a particle. Up to ``n_inducing * sqrt(n_particles)`` distinct rows
+        ("paper": ``n_inducing``) there is one particle that has them all, and the posterior is
+        exact.
     n_particles : int, default=16
         Particles.
     batch_size : int, default=1024
@@ -80,7 +82,7 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved):
     length_scale_ : ndarray of shape (d,)
         Length scales; infinite for columns that never change.
     inducing_points_ : ndarray of shape (n_particles, n_inducing, d)
-        The particles. Where ``n_inducing`` is not below the number of distinct rows there is one.
+        The particles; a single one with all distinct rows where those are few.
     weights_ : ndarray of shape (n_particles,)
         Posterior probabilities of the particles. "adaptive" does not predict with them.
     ess_ : float

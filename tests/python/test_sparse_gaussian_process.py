@@ -200,6 +200,14 @@ def test_awkward_data():
     np.testing.assert_allclose(one.predict(X[:1]), y[:1])
 
 
+def test_a_few_rows_more_than_inducing_inputs_are_all_taken():
+    X, y = problem(190)
+    model = SparseGaussianProcessRegressor(n_inducing=50, random_state=0, **FIXED).fit(X, y)
+    assert model.inducing_points_.shape == (1, 190, 2)
+    fewer = SparseGaussianProcessRegressor(n_inducing=40, random_state=0, **FIXED).fit(X, y)
+    assert fewer.inducing_points_.shape == (16, 40, 2)
+
+
 def test_the_time_budget_ends_a_pass():
     X, y = problem(4000)
     model = SparseGaussianProcessRegressor(

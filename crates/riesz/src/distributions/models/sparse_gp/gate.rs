@@ -8,6 +8,9 @@ const EXPONENTS: [f64; 11] = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0,
 /// Factors on the variance tried.
 const SCALES: [f64; 13] = [0.25, 0.35, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 8.0];
 
+/// What a factor other than one must gain in log density, in nats, to be more than chance.
+const WORTH: f64 = 3.0;
+
 /// The share of particle j in a prediction at x, and the prediction:
 ///
 /// ```text
@@ -78,7 +81,8 @@ impl Gate {
                     let v = scale * variance[i] + noise[i];
                     -0.5 * ((targets[i] - mean[i]).powi(2) / v + (TAU * v).ln())
                 };
-                let total: f64 = (0..targets.len()).map(density).sum();
+                let price = if scale == 1.0 { 0.0 } else { WORTH };
+                let total: f64 = (0..targets.len()).map(density).sum::<f64>() - price;
                 if total > best.0 {
                     best = (total, Self { scale, ..gate.clone() });
                 }

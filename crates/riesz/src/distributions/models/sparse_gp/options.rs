@@ -90,6 +90,15 @@ impl SparseProcessOptions {
         self.process().check()
     }
 
+    /// Distinct rows up to which there is one set that has them all: m, and in the adaptive mode √J m, which costs as much a
+    /// row as J sets of m do.
+    pub(super) fn largest(&self) -> usize {
+        match self.mode {
+            Mode::Paper => self.inducing,
+            Mode::Adaptive => (self.inducing as f64 * (self.particles as f64).sqrt()) as usize,
+        }
+    }
+
     /// Those of the process whose hyper-parameters are learnt.
     pub(super) fn process(&self) -> GaussianProcessOptions {
         let mut process = GaussianProcessOptions::new(self.seed);

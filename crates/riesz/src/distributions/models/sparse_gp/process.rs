@@ -10,7 +10,7 @@ use crate::distributions::special::log_sum_exp;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::functions::gaussian_process::covariance::{add_noise, Points};
-use crate::functions::gaussian_process::factor::Factor;
+use crate::functions::gaussian_process::factor::{dot, Factor};
 use crate::functions::gaussian_process::pathwise::{normal, Draw};
 use crate::functions::gaussian_process::process::{check, doubles};
 use crate::functions::gaussian_process::settle::{hyperparameters, Standard};
@@ -22,6 +22,10 @@ use rayon::prelude::*;
 /// Rows held out to choose the gate: at most, and the fewest rows of which a tenth is held out.
 const HELD_OUT: usize = 2_048;
 const LEAST_ROWS: usize = 500;
+/// Rows on which a random set is tried, their permutation, and how much of the variance of the noise it may leave of f.
+const MOST_PROBES: usize = 1_024;
+const PROBES: BlockIndex = BlockIndex(1 << 41);
+const LITTLE: f64 = 0.1;
 /// The exponent of the gate where there are too few rows to choose it.
 const EXPONENT: f64 = 4.0;
 /// What a covariance that is singular to rounding gets on its diagonal before it is sampled from, relative to s².
@@ -34,7 +38,8 @@ const CHOICE: u32 = 9;
 /// *Paper*: sets of random rows, the recursion of [`Natural`](super::Natural) with steps γ_t, and the mixture of the
 /// particles by their weights.
 ///
-/// *Adaptive*, where the sets are local (each drawn from the rows around a centre) and
+/// *Adaptive*: one set of all rows where it costs no more than J sets of m, else random sets where one of them says nearly all
+/// of f, else local ones, each drawn from the rows around a centre; and
 ///
 /// 1. a row's noise has what the set does not say of f there added, β_i⁻¹ = σ²/w_i + s² − ‖ψ_i‖² (FITC), so that far rows do
 ///    not spoil a set's account of near ones; the farther half of the rows a set takes to say nothing, β_i⁻¹ = σ²/w_i + s²
@@ -145,12 +150,19 @@ impl SparseProcess {
         let candidates = Candidates::new(&points, options.seed);
         let d = setting.shift.len();
         let everything = |set| (set, Reach::everything(d));
-        let sets = match (candidates.all(options.inducing), options.mode) {
+        let sets = match (candidates.all(options.largest()), options.mode) {
             (Some(all), _) => vec![everything(all)],
             (None, Mode::Paper) => {
                 candidates.random(options.inducing, options.particles).into_iter().map(everything).collect()
             }
-            (None, Mode::Adaptive) => candidates.local(options.inducing, options.particles),
+            (None, Mode::Adaptive) => {
+                let random = candidates.random(options.inducing, options.particles);
+                if suffices(&setting, values, &random[0], options.seed)? {
+                    random.into_iter().map(everything).collect()
+                } else {
+                    candidates.local(options.inducing, options.particles)
+                }
+            }
         };
         let precision = match options.mode {
             Mode::Adaptive if sets.len() > 1 => Precision::enough(&setting.hyper, points.len()),
@@ -438,6 +450,23 @@ impl SparseProcess {
         rows.check_finite("X")?;
         Ok(self.setting.points(&doubles(rows)))
     }
+}
+
+/// Whether the values at a set say nearly all of f: what they leave of its variance, s² − ‖ψ‖² on average over some rows,
+/// is small beside the noise.
+fn suffices(setting: &Setting, values: &[f64], set: &[usize], seed: Seed) -> Result<bool> {
+    let d = setting.shift.len();
+    let of = |rows: &mut dyn Iterator<Item = usize>| -> Vec<f64> {
+        rows.flat_map(|i| &values[i * d..(i + 1) * d]).copied().collect()
+    };
+    let order = Permutation::new(seed, Stream::Inducing, PROBES, values.len() / d);
+    let probes = setting.points(&of(&mut order.indices().iter().take(MOST_PROBES).map(|&i| i as usize)));
+    let rows = of(&mut set.iter().copied());
+    let particle = Particle::new(setting, Precision::Double, rows, Reach::everything(d), 0.0)?;
+    let psi = particle.features::<f64>(setting, &probes);
+    let left = |i| (setting.hyper.signal - dot(psi.col_as_slice(i), psi.col_as_slice(i))).max(0.0);
+    let mean = (0..probes.len()).map(left).sum::<f64>() / probes.len() as f64;
+    Ok(mean < LITTLE * setting.hyper.noise)
 }
 
 /// The particle of a sample.
