@@ -69,20 +69,24 @@ impl Gate {
         (0..n).map(of).unzip()
     }
 
-    /// The exponent and the factor under which targets that were not learnt from are most likely; `noise` is that of every
-    /// row. Equal weights.
+    /// The exponent and the factor for which the sum of two log densities of targets that were not learnt from is largest:
+    /// that of the predictions, and that of their means with one variance for all rows, −(n/2) log of the mean square error.
+    /// The first alone may prefer variances that fit to means that do. `noise` is that of every row. Equal weights.
     pub(super) fn choose(particles: &[Marginals], targets: &[f64], noise: &[f64]) -> Self {
         let mut best = (f64::NEG_INFINITY, Self::equal(particles.len(), EXPONENTS[0]));
         for exponent in EXPONENTS {
             let gate = Self::equal(particles.len(), exponent);
             let (mean, variance) = gate.marginals(particles);
+            let n = targets.len() as f64;
+            let square = targets.iter().zip(&mean).map(|(y, m)| (y - m).powi(2)).sum::<f64>() / n;
+            let common = -0.5 * n * square.max(f64::MIN_POSITIVE).ln();
             for scale in SCALES {
                 let density = |i: usize| {
                     let v = scale * variance[i] + noise[i];
                     -0.5 * ((targets[i] - mean[i]).powi(2) / v + (TAU * v).ln())
                 };
                 let price = if scale == 1.0 { 0.0 } else { WORTH };
-                let total: f64 = (0..targets.len()).map(density).sum::<f64>() - price;
+                let total: f64 = (0..targets.len()).map(density).sum::<f64>() + common - price;
                 if total > best.0 {
                     best = (total, Self { scale, ..gate.clone() });
                 }
