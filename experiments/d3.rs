@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments, console: &mut Console<'_>) -> Outcome<Report> 
                 return Err(Error::Cancelled { blocks: process.seen() });
             }
             let batches = process.seen() / options.batch_size;
-            if batches.is_power_of_two() && batches.trailing_zeros() % 2 == 0 && process.seen() < n {
+            if batches.is_power_of_two() && batches.trailing_zeros().is_multiple_of(2) && process.seen() < n {
                 look(&process.snapshot()?)?;
             }
             Ok(())

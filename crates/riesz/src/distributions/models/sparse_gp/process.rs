@@ -25,7 +25,7 @@ const LEAST_ROWS: usize = 500;
 /// Rows on which a random set is tried, their permutation, and how much of the variance of the noise it may leave of f.
 const MOST_PROBES: usize = 1_024;
 const PROBES: BlockIndex = BlockIndex(1 << 41);
-const LITTLE: f64 = 0.1;
+const LITTLE: f64 = 1e-3;
 /// The exponent of the gate where there are too few rows to choose it.
 const EXPONENT: f64 = 4.0;
 /// What a covariance that is singular to rounding gets on its diagonal before it is sampled from, relative to s².
