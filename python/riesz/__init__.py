@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
     from riesz._topics import LatentDirichletAllocation
+    from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -38,6 +39,7 @@ __all__ = [
     "LatentDirichletAllocation",
     "RandomFeatures",
     "RieszError",
+    "SparseGaussianProcessRegressor",
     "__version__",
     "load",
     "simd_path",
@@ -58,6 +60,7 @@ _LATER = {
     "KernelRegressor": "_regressor",
     "LatentDirichletAllocation": "_topics",
     "RandomFeatures": "_features",
+    "SparseGaussianProcessRegressor": "_sparse_gaussian_process",
     "load": "_load",
 }
 

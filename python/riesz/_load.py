@@ -17,6 +17,8 @@ from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
 from riesz._riesz import Machine, ParticlePosterior, file_kind
 from riesz._topics import LatentDirichletAllocation
+from riesz._riesz import Machine, file_kind
+from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,
@@ -24,6 +26,7 @@ _CLASSES = {
     "kernel_density": KernelDensity,
     "novelty": KernelNoveltyDetector,
     "topics": LatentDirichletAllocation,
+    "sparse_gaussian_process": SparseGaussianProcessRegressor,
 }
 
 

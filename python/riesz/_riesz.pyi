@@ -134,6 +134,50 @@ class Machine:
     @class_names.setter
     def class_names(self, names: list[str]) -> None: ...
 
+class SparseProcess:
+    @staticmethod
+    def fit(
+        x: _Table,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> SparseProcess: ...
+    def extend(
+        self,
+        x: _Table,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> None: ...
+    def marginals(
+        self, x: _Table, *, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def joint(
+        self, x: _Table, *, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def sample(
+        self,
+        x: _Table,
+        count: int,
+        seed: int,
+        *,
+        noisy: bool,
+        n_jobs: int | None = None,
+    ) -> NDArray[np.float64]: ...
+    def inducing(self) -> NDArray[np.float64]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> SparseProcess: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[SparseProcess, str]: ...
+
 class Process:
     @staticmethod
     def fit(

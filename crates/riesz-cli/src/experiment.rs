@@ -13,8 +13,12 @@ use std::time::Instant;
 pub(crate) mod binary;
 #[path = "../../../experiments/common.rs"]
 pub(crate) mod common;
+#[path = "../../../experiments/d3.rs"]
+pub(crate) mod d3;
 #[path = "../../../experiments/d4.rs"]
 pub(crate) mod d4;
+#[path = "../../../experiments/d5.rs"]
+pub(crate) mod d5;
 #[path = "../../../experiments/f1.rs"]
 pub(crate) mod f1;
 #[path = "../../../experiments/f2.rs"]
@@ -69,6 +73,12 @@ pub(crate) enum Name {
     /// Topics of 20 Newsgroups: particle mirror descent beside stochastic variational inference
     #[value(name = "D4")]
     D4,
+    /// Sparse Gaussian process on YearPredictionMSD, or on kin40k in its stead: error against rows visited
+    #[value(name = "D3")]
+    D3,
+    /// Sparse Gaussian process on 2^11 rows of a function of one variable: mean and variance against the exact process
+    #[value(name = "D5")]
+    D5,
 }
 
 /// Arguments of `riesz experiment`.
@@ -80,7 +90,7 @@ pub(crate) struct Arguments {
     /// Folder for the table and the picture
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
-    /// Folder of the data sets of D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
+    /// Folder of the data sets of D3, D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Made-up data of the same shape instead of the real ones (F6 to F10)
@@ -158,6 +168,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
         Name::F10 => recipe(&features::F10, arguments),
         Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
+        Name::D3 => reported("D3", arguments, |console| d3::run(arguments, console)),
+        Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),
     }
 }
 
@@ -457,6 +469,25 @@ mod tests {
             assert_eq!(documents, "900");
             let perplexity: f64 = perplexity.parse().unwrap();
             assert!((7.0..22.0).contains(&perplexity), "{method}: {perplexity}, of 32 words in groups of 8");
+        }
+    }
+
+    /// In small: the posterior of the sparse process is that of the exact one after a pass, and was not before.
+    #[test]
+    fn d5_reaches_the_exact_process() {
+        let report = quietly(|console| d5::run(&arguments("experiment D5 --rows 256 --batch 32"), console));
+        let errors: Vec<(&str, f64)> = report
+            .table
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .map(|fields| {
+                (if fields[0] == "paper" { "paper" } else { "adaptive" }, fields[2].parse().unwrap())
+            })
+            .collect();
+        for mode in ["paper", "adaptive"] {
+            let own: Vec<f64> = errors.iter().filter(|e| e.0 == mode).map(|e| e.1).collect();
+            assert!(own[own.len() - 1] < 0.01 && own[0] > 0.05, "{mode}: {own:?}");
         }
     }
 

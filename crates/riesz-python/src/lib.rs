@@ -16,6 +16,7 @@ mod posterior;
 mod process;
 mod ratio;
 mod settings;
+mod sparse_process;
 mod threads;
 mod topics;
 
@@ -52,6 +53,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::topics::Topics;
+
+    #[pymodule_export]
+    use crate::sparse_process::SparseProcess;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

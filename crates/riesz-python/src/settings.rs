@@ -4,8 +4,9 @@ use crate::errors::{to_py, InvalidInput};
 use crate::kernel::kernel_of;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use riesz::distributions::{AdaptiveOptions, PaperOptions, Renewal, Strategy};
 use riesz::distributions::models::lda::LdaOptions;
+use riesz::distributions::models::sparse_gp::SparseProcessOptions;
+use riesz::distributions::{AdaptiveOptions, PaperOptions, Renewal, Strategy};
 use riesz::driver::CheckpointPolicy;
 use riesz::functions::{
     Bandwidth, DensityRatioOptions, GaussianProcessOptions, NoveltyOptions, Options, Task,
@@ -13,6 +14,7 @@ use riesz::functions::{
 use riesz::kernel::Projection;
 use riesz::loss::LossSpec;
 use riesz::random::Seed;
+use riesz::solver::Schedule;
 use riesz::Error;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -109,6 +111,26 @@ impl<'py> Settings<'_, 'py> {
         options.approximation = named(&self.text("approximation")?)?;
         options.inducing = self.whole("inducing")?.unwrap_or(options.inducing);
         options.neighbours = self.whole("neighbours")?.unwrap_or(options.neighbours);
+        options.check().map_err(to_py)?;
+        Ok(options)
+    }
+
+    /// All settings of a sparse Gaussian process.
+    pub fn sparse_process(&self) -> PyResult<SparseProcessOptions> {
+        let mut options = SparseProcessOptions::new(Seed(self.whole("random_state")?.unwrap_or_default()));
+        options.inducing = self.whole("n_inducing")?.unwrap_or(options.inducing);
+        options.particles = self.whole("n_particles")?.unwrap_or(options.particles);
+        options.batch_size = self.whole("batch_size")?.unwrap_or(options.batch_size);
+        options.kernel = named(&self.text("kernel")?)?;
+        options.signal = self.get("signal", "a number or 'auto'")?;
+        options.noise = self.get("noise", "a number or 'auto'")?;
+        options.length_scales = self.get("length_scale", "one number per column or 'auto'")?;
+        options.learning_rows = self.whole("learning_rows")?.unwrap_or(options.learning_rows);
+        options.mode = named(&self.text("mode")?)?;
+        options.passes = self.whole("n_passes")?.unwrap_or(options.passes);
+        let (theta, delay) = (self.get("step", "a number")?, self.get("delay", "a number")?);
+        options.schedule = Schedule::Inverse { theta, delay };
+        options.max_time = self.get("max_time", "a number of seconds or None")?;
         options.check().map_err(to_py)?;
         Ok(options)
     }

@@ -4,7 +4,7 @@ mod calibration;
 mod density_ratio;
 mod evidence;
 mod fit;
-mod gaussian_process;
+pub(crate) mod gaussian_process;
 mod geometry;
 mod machine;
 mod novelty;
@@ -21,7 +21,7 @@ pub use density_ratio::{
     DensityRatio, DensityRatioLoss, DensityRatioOptions, DensityRatioSummary, Divergences, Sample,
 };
 pub use gaussian_process::{
-    log_marginal_likelihood, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
+    log_marginal_likelihood, ridge_variances, Approximation, Family, GaussianProcess, GaussianProcessOptions,
     Hyperparameters, PosteriorOperator, PosteriorOperatorConfig, Sampling,
 };
 pub use machine::{HistoryEntry, KernelMachine, Summary};

@@ -80,6 +80,6 @@ impl AdaptiveOptions {
     /// Particles of one island: half of all shared among the islands, or what a covariance in this dimension needs.
     pub(super) fn island_size(&self, dimension: usize) -> usize {
         let share = self.particles.div_ceil(2 * self.islands);
-        share.max((100 + 20 * dimension).min(self.particles))
+        share.max((100 + 50 * dimension).min(self.particles))
     }
 }

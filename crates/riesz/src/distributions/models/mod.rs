@@ -7,3 +7,4 @@ mod mixture;
 pub use generalised_linear::{Family, GeneralisedLinear};
 pub use mixture::TiedMixture;
 pub mod lda;
+pub mod sparse_gp;

@@ -19,15 +19,15 @@ type Pair = (Vec<f64>, Vec<f64>);
 
 /// Where an ascent ended, and what it knows of the curvature there.
 #[derive(Clone, Debug)]
-pub(super) struct Summit {
-    pub(super) at: Vec<f64>,
-    pub(super) value: f64,
+pub(crate) struct Summit {
+    pub(crate) at: Vec<f64>,
+    pub(crate) value: f64,
     pairs: Vec<Pair>,
 }
 
 impl Summit {
     /// Where the next ascent begins, and how curved its function is there relative to this one.
-    pub(super) fn start(self, curvature: f64) -> Start {
+    pub(crate) fn start(self, curvature: f64) -> Start {
         let scaled = |(step, change): Pair| (step, change.iter().map(|c| curvature * c).collect());
         Start { at: self.at, pairs: self.pairs.into_iter().map(scaled).collect() }
     }
@@ -35,7 +35,7 @@ impl Summit {
 
 /// Where an ascent begins.
 #[derive(Clone, Debug)]
-pub(super) struct Start {
+pub(crate) struct Start {
     at: Vec<f64>,
     pairs: Vec<Pair>,
 }
@@ -47,7 +47,7 @@ impl From<Vec<f64>> for Start {
 }
 
 /// A function at a point: its value is needed at every point tried, its gradient at those taken.
-pub(super) trait Height {
+pub(crate) trait Height {
     /// The value, finite.
     fn value(&self) -> f64;
     /// The gradient; `None` where it is not finite.
@@ -55,19 +55,19 @@ pub(super) trait Height {
 }
 
 /// The box and when to stop.
-pub(super) struct Ascent {
-    pub(super) lower: Vec<f64>,
-    pub(super) upper: Vec<f64>,
+pub(crate) struct Ascent {
+    pub(crate) lower: Vec<f64>,
+    pub(crate) upper: Vec<f64>,
     /// Most steps.
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
     /// A few steps that together gain less than this are the last ones.
-    pub(super) tolerance: f64,
+    pub(crate) tolerance: f64,
 }
 
 impl Ascent {
     /// Climbs from `start`. `objective` returns `None` outside its domain; a start outside it is returned as it is
     /// with value −∞, so that the caller can compare starts.
-    pub(super) fn climb<H: Height>(
+    pub(crate) fn climb<H: Height>(
         &self,
         start: Start,
         mut objective: impl FnMut(&[f64]) -> Result<Option<H>>,

@@ -1,10 +1,10 @@
 //! The Gaussian kernel with one length scale per column.
 
-use super::factor::{add_product, COLUMNS};
+use super::factor::add_product;
+use super::family::Family;
 use crate::compute::{gaussian_values, Path};
 use crate::error::{positive, Error, Result};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
+use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
 /// s², σ² and ℓ of
@@ -45,7 +45,7 @@ impl Hyperparameters {
 
 /// Rows in units of the length scales, so that k(x, x') = s² exp(−½‖x − x'‖²).
 #[derive(Clone, Debug)]
-pub(super) struct Points {
+pub(crate) struct Points {
     columns: usize,
     values: Vec<f64>,
     squares: Vec<f64>,
@@ -53,7 +53,7 @@ pub(super) struct Points {
 
 impl Points {
     /// Rows (x − shift)/ℓ.
-    pub(super) fn new(rows: &[f64], shift: &[f64], length_scales: &[f64]) -> Self {
+    pub(crate) fn new(rows: &[f64], shift: &[f64], length_scales: &[f64]) -> Self {
         let scaled = rows.iter().enumerate().map(|(i, x)| {
             let c = i % shift.len();
             (x - shift[c]) / length_scales[c]
@@ -67,43 +67,43 @@ impl Points {
     }
 
     /// How many.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.squares.len()
     }
 
     /// Numbers per row.
-    pub(super) fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 
     /// One row.
-    pub(super) fn row(&self, i: usize) -> &[f64] {
+    pub(crate) fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.columns..(i + 1) * self.columns]
     }
 
     /// The rows `indices`.
-    pub(super) fn select(&self, indices: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn select(&self, indices: impl Iterator<Item = usize>) -> Self {
         Self::of(indices.flat_map(|i| self.row(i)).copied().collect(), self.columns)
     }
 
     /// These rows, then those of `other`.
-    pub(super) fn followed_by(&self, other: &Self) -> Self {
+    pub(crate) fn followed_by(&self, other: &Self) -> Self {
         Self::of([&*self.values, &*other.values].concat(), self.columns)
     }
 
     /// The transpose: one column per row.
-    pub(super) fn matrix(&self) -> MatRef<'_, f64> {
+    pub(crate) fn matrix(&self) -> MatRef<'_, f64> {
         MatRef::from_column_major_slice(&self.values, self.columns, self.len())
     }
 
     /// ‖x‖² of every row.
-    pub(super) fn squares(&self) -> &[f64] {
+    pub(crate) fn squares(&self) -> &[f64] {
         &self.squares
     }
 }
 
 /// K_ij = s² exp(−½‖a_i − b_j‖²), |a|×|b|, with the distances from one product: ‖a‖² + ‖b‖² − 2aᵀb.
-pub(super) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
+pub(crate) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
     let (path, mut k) = (Path::detect(), Mat::zeros(a.len(), b.len()));
     add_product(&mut k, 1.0, a.matrix().transpose(), b.matrix());
     k.par_col_iter_mut().zip(&b.squares).for_each(|(column, b)| {
@@ -115,31 +115,17 @@ pub(super) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
 }
 
 /// The lower triangle of K = k(a, a); above it there are only some of its entries.
-pub(super) fn symmetric_kernel_matrix(signal: f64, a: &Points) -> Mat<f64> {
-    let n = a.len();
-    let (path, mut k) = (Path::detect(), Mat::zeros(n, n));
-    k.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(i, k)| {
-        let (from, width) = (i * COLUMNS, k.ncols());
-        let mut k = k.subrows_mut(from, n - from);
-        let points = a.matrix().subcols(from, n - from);
-        matmul(k.as_mut(), Accum::Replace, points.transpose(), points.subcols(0, width), 1.0, Par::Seq);
-        let squares = &a.squares[from..];
-        for (j, column) in k.col_iter_mut().enumerate() {
-            if let Some(column) = column.try_as_col_major_mut() {
-                gaussian_values(path, &mut column.as_slice_mut()[j..], &squares[j..], squares[j], signal);
-            }
-        }
-    });
-    k
+pub(crate) fn symmetric_kernel_matrix(signal: f64, a: &Points) -> Mat<f64> {
+    Family::Gaussian.symmetric(signal, a, false)
 }
 
 /// exp(−½‖a − b‖²).
-pub(super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn correlation(a: &[f64], b: &[f64]) -> f64 {
     let square: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
     (-0.5 * square).exp()
 }
 
 /// Adds σ² to the diagonal.
-pub(super) fn add_noise(k: &mut Mat<f64>, noise: f64) {
+pub(crate) fn add_noise(k: &mut Mat<f64>, noise: f64) {
     (0..k.nrows()).for_each(|i| k[(i, i)] += noise);
 }

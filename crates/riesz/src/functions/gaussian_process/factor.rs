@@ -12,19 +12,19 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Columns one thread works on at a time.
-pub(super) const COLUMNS: usize = 64;
+pub(crate) const COLUMNS: usize = 64;
 /// Columns factorised, and columns of an inverse computed, at a time.
 const PANEL: usize = 128;
 
 /// The lower triangle L of A = L Lᵀ. What is above the diagonal is not part of it.
 #[derive(Clone, Debug)]
-pub(super) struct Factor(Mat<f64>);
+pub(crate) struct Factor(Mat<f64>);
 
 impl Factor {
     /// Factorises the lower triangle of `a` in place; `None` where it is not positive definite.
     ///
     /// Panel by panel, from the left: A_pp = L_pp L_ppᵀ, L_qp = A_qp L_pp⁻ᵀ, then A_qq ← A_qq − L_qp L_qpᵀ.
-    pub(super) fn new(mut a: Mat<f64>) -> Option<Self> {
+    pub(crate) fn new(mut a: Mat<f64>) -> Option<Self> {
         let n = a.nrows();
         for start in (0..n).step_by(PANEL) {
             let width = PANEL.min(n - start);
@@ -42,35 +42,35 @@ impl Factor {
     }
 
     /// As [`Factor::new`], with the error of a covariance that noise would make regular.
-    pub(super) fn of_covariance(a: Mat<f64>) -> Result<Self> {
+    pub(crate) fn of_covariance(a: Mat<f64>) -> Result<Self> {
         let size = a.nrows();
         Self::new(a).ok_or(Error::NotPositiveDefinite { block: 0, size, raise: "noise" })
     }
 
     /// A factor put together from parts.
-    pub(super) fn from_lower(lower: Mat<f64>) -> Self {
+    pub(crate) fn from_lower(lower: Mat<f64>) -> Self {
         Self(lower)
     }
 
     /// L.
-    pub(super) fn lower(&self) -> MatRef<'_, f64> {
+    pub(crate) fn lower(&self) -> MatRef<'_, f64> {
         self.0.as_ref()
     }
 
     /// L⁻¹ B, in place.
-    pub(super) fn forward(&self, b: MatMut<'_, f64>) {
+    pub(crate) fn forward(&self, b: MatMut<'_, f64>) {
         b.par_col_chunks_mut(COLUMNS)
             .for_each(|b| solve_lower_triangular_in_place(self.lower(), b, Par::Seq));
     }
 
     /// L⁻ᵀ B, in place.
-    pub(super) fn backward(&self, b: MatMut<'_, f64>) {
+    pub(crate) fn backward(&self, b: MatMut<'_, f64>) {
         b.par_col_chunks_mut(COLUMNS)
             .for_each(|b| solve_upper_triangular_in_place(self.lower().transpose(), b, Par::Seq));
     }
 
     /// A⁻¹ b.
-    pub(super) fn solve(&self, b: &[f64]) -> Vec<f64> {
+    pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
         let mut x = Mat::from_fn(b.len(), 1, |i, _| b[i]);
         self.forward(x.as_mut());
         self.backward(x.as_mut());
@@ -78,7 +78,7 @@ impl Factor {
     }
 
     /// C ← C + L B, by columns.
-    pub(super) fn add_product(&self, c: &mut Mat<f64>, b: MatRef<'_, f64>) {
+    pub(crate) fn add_product(&self, c: &mut Mat<f64>, b: MatRef<'_, f64>) {
         c.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(i, c)| {
             let b = b.subcols(i * COLUMNS, c.ncols());
             let [lower, full] = [BlockStructure::TriangularLower, BlockStructure::Rectangular];
@@ -87,7 +87,7 @@ impl Factor {
     }
 
     /// log det A.
-    pub(super) fn log_det(&self) -> f64 {
+    pub(crate) fn log_det(&self) -> f64 {
         (0..self.0.nrows()).map(|i| 2.0 * self.0[(i, i)].ln()).sum()
     }
 
@@ -95,7 +95,7 @@ impl Factor {
     ///
     /// With X = L⁻¹, which is lower triangular, (A⁻¹)_ij = Σ_{k ≥ i} X_ki X_kj for i ≥ j; entries above the diagonal of
     /// A⁻¹ that a panel holds are right as well.
-    pub(super) fn map_inverse<T: Send>(&self, work: impl Fn(Range<usize>, Mat<f64>) -> T + Sync) -> Vec<T> {
+    pub(crate) fn map_inverse<T: Send>(&self, work: impl Fn(Range<usize>, Mat<f64>) -> T + Sync) -> Vec<T> {
         let n = self.0.nrows();
         let mut x = Mat::<f64>::identity(n, n);
         x.par_col_chunks_mut(PANEL).enumerate().for_each(|(panel, columns)| {
@@ -128,12 +128,12 @@ fn factorise(a: MatMut<'_, f64>) -> Option<()> {
 }
 
 /// Σ a_i b_i.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// C ← C + factor·A B, by columns.
-pub(super) fn add_product(c: &mut Mat<f64>, factor: f64, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
+pub(crate) fn add_product(c: &mut Mat<f64>, factor: f64, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
     c.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(i, c)| {
         let b = b.subcols(i * COLUMNS, c.ncols());
         matmul(c, Accum::Add, a, b, factor, Par::Seq);
@@ -141,7 +141,7 @@ pub(super) fn add_product(c: &mut Mat<f64>, factor: f64, a: MatRef<'_, f64>, b: 
 }
 
 /// The lower triangle of C ← C + A Aᵀ, by columns.
-pub(super) fn add_square(c: &mut Mat<f64>, a: MatRef<'_, f64>) {
+pub(crate) fn add_square(c: &mut Mat<f64>, a: MatRef<'_, f64>) {
     add_square_of(c.as_mut(), 1.0, a);
 }
 

@@ -3,6 +3,7 @@
 use super::ascent::{Ascent, Start, Summit};
 use super::covariance::{Hyperparameters, Points};
 use super::exact::Exact;
+use super::family::Family;
 use super::likelihood::{gaussian_log_density, Evidence};
 use crate::driver::Control;
 use crate::error::{Error, Result};
@@ -26,17 +27,17 @@ const TOLERANCE_OF_A_PART: f64 = 2e-4;
 
 /// What the user has settled, in units of the standardised data.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settled {
-    pub(super) signal: Option<f64>,
-    pub(super) noise: Option<f64>,
-    pub(super) length_scales: Option<Vec<f64>>,
+pub(crate) struct Settled {
+    pub(crate) signal: Option<f64>,
+    pub(crate) noise: Option<f64>,
+    pub(crate) length_scales: Option<Vec<f64>>,
 }
 
 /// Rows (n×d, standardised and centred) and their targets.
 #[derive(Clone, Copy)]
-pub(super) struct Block<'a> {
-    pub(super) rows: &'a [f64],
-    pub(super) targets: &'a [f64],
+pub(crate) struct Block<'a> {
+    pub(crate) rows: &'a [f64],
+    pub(crate) targets: &'a [f64],
 }
 
 impl Block<'_> {
@@ -51,9 +52,10 @@ impl Block<'_> {
 /// The hyper-parameters of rows in random order; `whole` where there are no others.
 ///
 /// The curvature of the log evidence grows like the number of rows: what a stage learns of it serves the next one.
-pub(super) fn learn(
+pub(crate) fn learn(
     block: Block<'_>,
     whole: bool,
+    family: Family,
     settled: &Settled,
     control: &mut Control<'_>,
 ) -> Result<Hyperparameters> {
@@ -62,7 +64,8 @@ pub(super) fn learn(
     for (length, noise) in STARTS {
         let mut start = vec![0.0, noise.ln()];
         start.resize(2 + d, (length * (d as f64).sqrt()).ln());
-        let search = Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, settled };
+        let search =
+            Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, family, settled };
         let summit = search.climb(start.into(), control)?;
         if summit.value > best.as_ref().map_or(f64::NEG_INFINITY, |best| best.value) {
             best = Some(summit);
@@ -77,7 +80,7 @@ pub(super) fn learn(
             break;
         }
         let tolerance = if whole && rows == n { TOLERANCE } else { TOLERANCE_OF_A_PART * rows as f64 };
-        let search = Search { block: block.first(rows), steps, tolerance, settled };
+        let search = Search { block: block.first(rows), steps, tolerance, family, settled };
         // A part's hyper-parameters may be outside the domain of the whole: then they are the best there is.
         let summit = search.climb(best.clone().start(rows as f64 / rows_before as f64), control)?;
         if summit.value > f64::NEG_INFINITY {
@@ -93,6 +96,7 @@ struct Search<'a> {
     block: Block<'a>,
     steps: usize,
     tolerance: f64,
+    family: Family,
     settled: &'a Settled,
 }
 
@@ -102,7 +106,7 @@ impl Search<'_> {
         let (lower, upper) = (bounds(self.settled, d, 0), bounds(self.settled, d, 1));
         Ascent { lower, upper, steps: self.steps, tolerance: self.tolerance }.climb(start, |p| {
             control.check(0)?;
-            Ok(Evidence::new(unpack(p), self.block.rows, self.block.targets))
+            Ok(Evidence::new(self.family, unpack(p), self.block.rows, self.block.targets))
         })
     }
 }
@@ -111,7 +115,7 @@ impl Search<'_> {
 ///
 /// The likelihood trusts the model; where targets are not normal around it (steps, outliers, ties) the noise learnt is
 /// too small for rows not learnt from.
-pub(super) fn calibrate_noise(h: &Hyperparameters, block: Block<'_>, other: Block<'_>) -> f64 {
+pub(crate) fn calibrate_noise(h: &Hyperparameters, block: Block<'_>, other: Block<'_>) -> f64 {
     let zero = vec![0.0; h.length_scales.len()];
     let [points, test] = [block, other].map(|block| Points::new(block.rows, &zero, &h.length_scales));
     let density = |noise: f64| {

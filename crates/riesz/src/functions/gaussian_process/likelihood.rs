@@ -1,19 +1,22 @@
 //! The marginal likelihood and its gradient.
 
 use super::ascent::Height;
-use super::covariance::{add_noise, symmetric_kernel_matrix, Hyperparameters, Points};
+use super::covariance::{add_noise, Hyperparameters, Points};
 use super::factor::{dot, Factor};
+use super::family::Family;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use std::f64::consts::TAU;
 use std::ops::Range;
 
 /// log N(y; 0, C) with C = K + σ²I, and what its gradient is made of: a third of the cost of both.
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     h: Hyperparameters,
     points: Points,
     /// K, lower triangle.
     kernel: Mat<f64>,
+    /// What the derivative in log ℓ_c has in front of (z_c − z'_c)², where that is not K.
+    slopes: Option<Mat<f64>>,
     /// L with L Lᵀ = C.
     factor: Factor,
     /// α = C⁻¹y.
@@ -23,15 +26,16 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// Of `rows` (n×d, centred) and n `targets`. `None` where C is not positive definite to rounding.
-    pub(super) fn new(h: Hyperparameters, rows: &[f64], targets: &[f64]) -> Option<Self> {
+    pub(crate) fn new(family: Family, h: Hyperparameters, rows: &[f64], targets: &[f64]) -> Option<Self> {
         let points = Points::new(rows, &vec![0.0; h.length_scales.len()], &h.length_scales);
-        let kernel = symmetric_kernel_matrix(h.signal, &points);
+        let kernel = family.symmetric(h.signal, &points, false);
+        let slopes = (family != Family::Gaussian).then(|| family.symmetric(h.signal, &points, true));
         let mut c = kernel.clone();
         add_noise(&mut c, h.noise);
         let factor = Factor::new(c)?;
         let alpha = factor.solve(targets);
         let value = gaussian_log_density(dot(targets, &alpha), factor.log_det(), targets.len());
-        value.is_finite().then_some(Self { h, points, kernel, factor, alpha, value })
+        value.is_finite().then_some(Self { h, points, kernel, slopes, factor, alpha, value })
     }
 
     /// A panel's part of the gradient; in place of the second entry its part of tr C⁻¹.
@@ -44,7 +48,13 @@ impl Evidence {
             out[1] += column[0];
             let (alpha, kernel) = (&self.alpha[j..], &self.kernel.col_as_slice(j)[j..]);
             out[0] += 0.5 * (alpha[0] * alpha[0] - column[0]) * kernel[0];
-            column.iter_mut().zip(alpha).zip(kernel).for_each(|((w, a), k)| *w = (alpha[0] * a - *w) * k);
+            column.iter_mut().zip(alpha).for_each(|(w, a)| *w = alpha[0] * a - *w);
+            if let Some(slopes) = &self.slopes {
+                out[0] += dot(&column[1..], &kernel[1..]);
+                column.iter_mut().zip(&slopes.col_as_slice(j)[j..]).for_each(|(w, g)| *w *= g);
+            } else {
+                column.iter_mut().zip(kernel).for_each(|(w, k)| *w *= k);
+            }
             column[0] = 0.0;
         }
         let mut sums = Mat::<f64>::zeros(2 * d + 1, columns.len());
@@ -52,7 +62,9 @@ impl Evidence {
         matmul(sums.as_mut(), Accum::Replace, moments, panel.as_ref(), 1.0, Par::Seq);
         for j in columns {
             let (sums, z) = (sums.col_as_slice(j - from), self.points.row(j));
-            out[0] += sums[0];
+            if self.slopes.is_none() {
+                out[0] += sums[0];
+            }
             for c in 0..d {
                 out[2 + c] += sums[1 + d + c] - 2.0 * z[c] * sums[1 + c] + z[c] * z[c] * sums[0];
             }
@@ -67,7 +79,8 @@ impl Height for Evidence {
         self.value
     }
 
-    /// In (log s², log σ², log ℓ_1, log ℓ_2, …). With α = C⁻¹y and W = (ααᵀ − C⁻¹)∘K:
+    /// In (log s², log σ², log ℓ_1, log ℓ_2, …). With α = C⁻¹y and W = (ααᵀ − C⁻¹)∘K (in the last line the slopes of a
+    /// kernel that is not Gaussian in place of K):
     ///
     /// ```text
     /// ∂ log s² = ½ Σ_ij W_ij
@@ -100,12 +113,12 @@ pub fn log_marginal_likelihood(
     rows: &[f64],
     targets: &[f64],
 ) -> Option<(f64, Vec<f64>)> {
-    let evidence = Evidence::new(h.clone(), rows, targets)?;
+    let evidence = Evidence::new(Family::Gaussian, h.clone(), rows, targets)?;
     Some((evidence.value(), evidence.gradient()?))
 }
 
 /// −½ (misfit + log det + n log 2π).
-pub(super) fn gaussian_log_density(misfit: f64, log_det: f64, n: usize) -> f64 {
+pub(crate) fn gaussian_log_density(misfit: f64, log_det: f64, n: usize) -> f64 {
     -0.5 * (misfit + log_det + n as f64 * TAU.ln())
 }
 
@@ -139,6 +152,23 @@ mod tests {
             let at = |by| log_marginal_likelihood(&shifted(&h, which, by), &rows, &targets).unwrap().0;
             let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!((difference - g).abs() < 1e-6 * g.abs().max(1.0), "{which}: {difference} vs {g}");
+        }
+    }
+
+    #[test]
+    fn so_are_those_of_the_matern_kernels() {
+        let (h, rows, targets) = problem();
+        for family in [Family::Matern12, Family::Matern32, Family::Matern52] {
+            let of = |h| Evidence::new(family, h, &rows, &targets).unwrap();
+            let gradient = of(h.clone()).gradient().unwrap();
+            for (which, g) in gradient.iter().enumerate() {
+                let at = |by| of(shifted(&h, which, by)).value();
+                let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!(
+                    (difference - g).abs() < 1e-5 * g.abs().max(1.0),
+                    "{family:?} {which}: {difference} vs {g}"
+                );
+            }
         }
     }
 

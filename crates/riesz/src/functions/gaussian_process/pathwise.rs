@@ -15,7 +15,7 @@ const FEATURES: usize = 2_048;
 
 /// Which normal numbers of a sample: two uses never share a word.
 #[derive(Clone, Copy)]
-pub(super) enum Draw {
+pub(crate) enum Draw {
     /// Values at the test points together.
     Joint = 0,
     /// Coefficients of a function of the prior.
@@ -29,7 +29,7 @@ pub(super) enum Draw {
 }
 
 /// Normal number `i` of `sample`.
-pub(super) fn normal(seed: Seed, sample: usize, draw: Draw, i: usize) -> f64 {
+pub(crate) fn normal(seed: Seed, sample: usize, draw: Draw, i: usize) -> f64 {
     let address = Address::new(seed, Stream::Posterior, BlockIndex(sample as u64), (i / 2) as u32);
     let words = address.words(draw as u32);
     normal_pair(words[0], words[1])[i % 2]
@@ -43,14 +43,14 @@ pub(super) fn normal(seed: Seed, sample: usize, draw: Draw, i: usize) -> f64 {
 ///
 /// Every function has frequencies of its own, so that over samples mean and covariance are exactly 0 and k whatever m
 /// is; m decides how normal their distribution is.
-pub(super) struct PriorSamples {
-    pub(super) seed: Seed,
-    pub(super) samples: Range<usize>,
+pub(crate) struct PriorSamples {
+    pub(crate) seed: Seed,
+    pub(crate) samples: Range<usize>,
 }
 
 impl PriorSamples {
     /// f(x), one row per point and one column per sample.
-    pub(super) fn at(&self, h: &Hyperparameters, points: &Points) -> Result<Mat<f64>> {
+    pub(crate) fn at(&self, h: &Hyperparameters, points: &Points) -> Result<Mat<f64>> {
         let d = points.columns();
         let single: Vec<f32> = (0..points.len()).flat_map(|i| points.row(i)).map(|&v| v as f32).collect();
         let rows = Rows::single(&single, d)?;
@@ -78,7 +78,7 @@ impl PriorSamples {
     }
 
     /// Adds independent normal numbers of the deviations given, one row per point and one column per sample.
-    pub(super) fn add_noise(
+    pub(crate) fn add_noise(
         &self,
         out: &mut Mat<f64>,
         draw: Draw,

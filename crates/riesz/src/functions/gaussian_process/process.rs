@@ -3,6 +3,7 @@
 use super::covariance::{add_noise, Hyperparameters, Points};
 use super::exact::Exact;
 use super::factor::Factor;
+use super::family::Family;
 use super::inducing::{affordable, Inducing, Sizes};
 use super::options::{GaussianProcessOptions, Sampling};
 use super::pathwise::{normal, Draw, PriorSamples};
@@ -75,7 +76,7 @@ impl GaussianProcess {
         let values = doubles(rows);
         let columns = Standard::columns(&values, rows.columns());
         let centre = Standard::of(targets.iter().copied());
-        let hyper = hyperparameters(options, &values, targets, &columns, centre, control)?;
+        let hyper = hyperparameters(options, Family::Gaussian, &values, targets, &columns, centre, control)?;
         let header =
             Header { options: options.clone(), signal: hyper.signal, noise: hyper.noise, mean: centre.mean };
         let shift = columns.iter().map(|column| column.mean).collect();
@@ -332,7 +333,7 @@ impl GaussianProcess {
     }
 }
 
-fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
+pub(crate) fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
     if rows.columns() != columns {
         return Err(Error::Columns { expected: columns, found: rows.columns() });
     }
@@ -347,7 +348,7 @@ fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
 }
 
 /// The rows in double precision.
-fn doubles(rows: Rows<'_>) -> Vec<f64> {
+pub(crate) fn doubles(rows: Rows<'_>) -> Vec<f64> {
     let mut out = Vec::with_capacity(rows.len() * rows.columns());
     rows.append_doubles(&mut out);
     out

@@ -1,6 +1,7 @@
 //! Hyper-parameters in the units of the data, from those learnt on standardised rows and targets.
 
 use super::covariance::Hyperparameters;
+use super::family::Family;
 use super::learn::{calibrate_noise, learn, Block, Settled};
 use super::options::GaussianProcessOptions;
 use crate::driver::Control;
@@ -14,8 +15,9 @@ const LEAST_OTHERS: usize = 200;
 const MOST_OTHERS: usize = 1_000;
 
 /// Learns in units of standardised rows and targets.
-pub(super) fn hyperparameters(
+pub(crate) fn hyperparameters(
     options: &GaussianProcessOptions,
+    family: Family,
     rows: &[f64],
     targets: &[f64],
     columns: &[Standard],
@@ -45,7 +47,7 @@ pub(super) fn hyperparameters(
         |&i: &u32| columns.iter().zip(&rows[i as usize * d..]).map(|(column, v)| column.standardise(*v));
     let x: Vec<f64> = order.indices().iter().flat_map(row).collect();
     let y: Vec<f64> = order.indices().iter().map(|&i| centre.standardise(targets[i as usize])).collect();
-    let learnt = learn_from(options.learning_rows, &x, &y, &settled, control)?;
+    let learnt = learn_from(options.learning_rows, family, &x, &y, &settled, control)?;
     let scale = |(c, scale): (usize, f64)| match &options.length_scales {
         Some(given) => given[c],
         None if columns[c].spread == 0.0 => f64::INFINITY,
@@ -61,6 +63,7 @@ pub(super) fn hyperparameters(
 /// Learns from the first rows; where there are others, the noise is put to the test on some of them.
 fn learn_from(
     most: usize,
+    family: Family,
     x: &[f64],
     y: &[f64],
     settled: &Settled,
@@ -69,8 +72,8 @@ fn learn_from(
     let (n, d) = (y.len(), x.len() / y.len());
     let block = |from: usize, to: usize| Block { rows: &x[from * d..to * d], targets: &y[from..to] };
     let first = block(0, n.min(most));
-    let mut learnt = learn(first, n <= most, settled, control)?;
-    if settled.noise.is_none() && n >= most + LEAST_OTHERS {
+    let mut learnt = learn(first, n <= most, family, settled, control)?;
+    if family == Family::Gaussian && settled.noise.is_none() && n >= most + LEAST_OTHERS {
         learnt.noise = calibrate_noise(
             &learnt,
             block(0, most.min(CALIBRATION_ROWS)),
@@ -82,14 +85,14 @@ fn learn_from(
 
 /// Mean and deviation of a column.
 #[derive(Clone, Copy)]
-pub(super) struct Standard {
-    pub(super) mean: f64,
+pub(crate) struct Standard {
+    pub(crate) mean: f64,
     /// The deviation, zero for a constant (to rounding).
     spread: f64,
 }
 
 impl Standard {
-    pub(super) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let n = values.clone().count().max(1) as f64;
         let mean = values.clone().sum::<f64>() / n;
         let deviation = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
@@ -97,7 +100,7 @@ impl Standard {
         Self { mean, spread: if constant { 0.0 } else { deviation } }
     }
 
-    pub(super) fn columns(rows: &[f64], d: usize) -> Vec<Self> {
+    pub(crate) fn columns(rows: &[f64], d: usize) -> Vec<Self> {
         (0..d).map(|c| Self::of(rows[c..].iter().step_by(d).copied())).collect()
     }
 

@@ -1,0 +1,156 @@
+//! The class `SparseProcess`: a fitted sparse Gaussian process.
+
+use crate::arrays::{matrix, Table};
+use crate::attend::{attended, detached};
+use crate::files;
+use crate::settings::Settings;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyType};
+use riesz::distributions::models::sparse_gp;
+use riesz::random::Seed;
+use std::path::PathBuf;
+
+type Array1<'py> = Bound<'py, PyArray1<f64>>;
+type Array2<'py> = Bound<'py, PyArray2<f64>>;
+type Vector<'py> = PyReadonlyArray1<'py, f64>;
+
+/// A fitted sparse Gaussian process.
+#[pyclass(module = "riesz._riesz")]
+pub struct SparseProcess(sparse_gp::SparseProcess);
+
+#[pymethods]
+impl SparseProcess {
+    /// Fits to rows `x`, targets `y` and weights.
+    #[staticmethod]
+    #[pyo3(signature = (x, y, weights=None, *, settings, n_jobs=None, observer=None))]
+    fn fit(
+        py: Python<'_>,
+        x: Table<'_>,
+        y: Vector<'_>,
+        weights: Option<Vector<'_>>,
+        settings: &Bound<'_, PyDict>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let options = Settings(settings).sparse_process()?;
+        let (rows, targets) = (x.rows()?, y.as_slice()?);
+        let weights = weights.as_ref().map(|w| w.as_slice()).transpose()?;
+        attended(py, n_jobs, observer.as_ref(), |control| {
+            sparse_gp::SparseProcess::fit(&options, rows, targets, weights, control)
+        })
+        .map(Self)
+    }
+
+    /// Learns from further rows.
+    #[pyo3(signature = (x, y, weights=None, *, n_jobs=None))]
+    fn extend(
+        &mut self,
+        py: Python<'_>,
+        x: Table<'_>,
+        y: Vector<'_>,
+        weights: Option<Vector<'_>>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<()> {
+        let (rows, targets) = (x.rows()?, y.as_slice()?);
+        let weights = weights.as_ref().map(|w| w.as_slice()).transpose()?;
+        attended(py, n_jobs, None, |control| self.0.extend(rows, targets, weights, control))
+    }
+
+    /// Means and variances of the function.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn marginals<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<(Array1<'py>, Array1<'py>)> {
+        let rows = x.rows()?;
+        let (mean, variance) = detached(py, n_jobs, || self.0.marginals(rows))?;
+        Ok((mean.into_pyarray(py), variance.into_pyarray(py)))
+    }
+
+    /// Means and covariances of the function.
+    #[pyo3(signature = (x, *, n_jobs=None))]
+    fn joint<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<(Array1<'py>, Array2<'py>)> {
+        let rows = x.rows()?;
+        let (mean, covariance) = detached(py, n_jobs, || self.0.joint(rows))?;
+        // A covariance is its own transpose.
+        let values = (0..covariance.ncols()).flat_map(|j| covariance.col_as_slice(j)).copied().collect();
+        Ok((mean.into_pyarray(py), matrix(py, values, rows.len())?))
+    }
+
+    /// Samples of the function, or of noisy values, one column each.
+    #[pyo3(signature = (x, count, seed, *, noisy, n_jobs=None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        x: Table<'_>,
+        count: usize,
+        seed: u64,
+        noisy: bool,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Array2<'py>> {
+        let rows = x.rows()?;
+        let samples = detached(py, n_jobs, || self.0.sample(rows, count, Seed(seed), noisy))?;
+        let values = (0..rows.len() * count).map(|i| samples[(i / count, i % count)]).collect();
+        matrix(py, values, rows.len())
+    }
+
+    /// The inducing inputs, one particle after the other.
+    fn inducing<'py>(&self, py: Python<'py>) -> PyResult<Array2<'py>> {
+        let values: Vec<f64> = self.0.inducing().flatten().copied().collect();
+        let rows = values.len() / self.0.columns();
+        matrix(py, values, rows)
+    }
+
+    /// What was fitted, as a dictionary.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (summary, hyper) = (PyDict::new(py), self.0.hyperparameters());
+        summary.set_item("signal", hyper.signal)?;
+        summary.set_item("noise", hyper.noise)?;
+        summary.set_item("length_scales", hyper.length_scales.clone().into_pyarray(py))?;
+        summary.set_item("log_weights", self.0.log_weights().into_pyarray(py))?;
+        summary.set_item("log_evidence", self.0.log_evidence())?;
+        summary.set_item("exponent", self.0.gate().exponent)?;
+        summary.set_item("scale", self.0.gate().scale)?;
+        summary.set_item("particles", self.0.inducing().len())?;
+        summary.set_item("rows", self.0.seen())?;
+        summary.set_item("columns", self.0.columns())?;
+        summary.set_item("seed", self.0.options().seed.0)?;
+        Ok(summary)
+    }
+
+    /// The process as the bytes of a model file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        files::to_bytes(py, || self.0.to_container())
+    }
+
+    /// The process whose `to_bytes` these are.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        files::from_bytes(py, bytes, sparse_gp::SparseProcess::from_container).map(Self)
+    }
+
+    /// Writes the process to `path` with a JSON object under the key `python` of the header.
+    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
+        files::save(py, path, note, || self.0.to_container())
+    }
+
+    /// The process in the file at `path` and the note it was saved with, `null` for none.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
+        let (process, note) = files::load(py, path, sparse_gp::SparseProcess::from_container)?;
+        Ok((Self(process), note))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let bytes = slf.borrow().to_bytes(slf.py())?;
+        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings of a sparse Gaussian process.
+
+use crate::error::{positive, Error, Result};
+use crate::functions::{Family, GaussianProcessOptions};
+use crate::random::Seed;
+use crate::solver::Schedule;
+use serde::{Deserialize, Serialize};
+
+/// How the posterior is approached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Particles of neighbouring rows, a variance for every row, predictions by the particles that know.
+    Adaptive,
+    /// The recursion as published: random sets, one variance for all rows, weights by evidence.
+    Paper,
+}
+
+impl std::str::FromStr for Mode {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "adaptive" => Ok(Self::Adaptive),
+            "paper" => Ok(Self::Paper),
+            _ => Err(Error::Unknown { name: "mode", value: name.into(), expected: "adaptive, paper" }),
+        }
+    }
+}
+
+/// Settings of [`SparseProcess`](super::SparseProcess). What is `None` is learnt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SparseProcessOptions {
+    /// Inducing inputs m of a particle.
+    pub inducing: usize,
+    /// Particles J.
+    pub particles: usize,
+    /// Rows B of a step.
+    pub batch_size: usize,
+    /// κ.
+    pub kernel: Family,
+    /// s², in squared units of the targets.
+    pub signal: Option<f64>,
+    /// σ² = 1/β, in squared units of the targets.
+    pub noise: Option<f64>,
+    /// ℓ, one per column, in its units.
+    pub length_scales: Option<Vec<f64>>,
+    /// Rows the hyper-parameters are learnt from, drawn at random.
+    pub learning_rows: usize,
+    /// How the posterior is approached.
+    pub mode: Mode,
+    /// γ_t of the paper's mode; a step above one counts as one.
+    pub schedule: Schedule,
+    /// Passes over the rows of the paper's mode.
+    pub passes: usize,
+    /// Most seconds; what was learnt by then is the posterior of the rows seen.
+    #[serde(skip)]
+    pub max_time: Option<f64>,
+    /// Seed of inducing inputs and of the order of the rows.
+    pub seed: Seed,
+}
+
+impl SparseProcessOptions {
+    /// Everything learnt.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            inducing: 512,
+            particles: 16,
+            batch_size: 1_024,
+            kernel: Family::Gaussian,
+            signal: None,
+            noise: None,
+            length_scales: None,
+            learning_rows: 2_000,
+            mode: Mode::Adaptive,
+            schedule: Schedule::Inverse { theta: 1.0, delay: 0.0 },
+            passes: 1,
+            max_time: None,
+            seed,
+        }
+    }
+
+    /// Refuses settings outside their domain.
+    pub fn check(&self) -> Result<()> {
+        positive("inducing", self.inducing as f64)?;
+        positive("particles", self.particles as f64)?;
+        positive("batch_size", self.batch_size as f64)?;
+        positive("passes", self.passes as f64)?;
+        self.max_time.map_or(Ok(1.0), |v| positive("max_time", v))?;
+        self.schedule.check()?;
+        self.process().check()
+    }
+
+    /// Distinct rows up to which there is one set that has them all: m, and in the adaptive mode √J m, which costs as much a
+    /// row as J sets of m do.
+    pub(super) fn largest(&self) -> usize {
+        match self.mode {
+            Mode::Paper => self.inducing,
+            Mode::Adaptive => (self.inducing as f64 * (self.particles as f64).sqrt()) as usize,
+        }
+    }
+
+    /// Those of the process whose hyper-parameters are learnt.
+    pub(super) fn process(&self) -> GaussianProcessOptions {
+        let mut process = GaussianProcessOptions::new(self.seed);
+        process.signal = self.signal;
+        process.noise = self.noise;
+        process.length_scales.clone_from(&self.length_scales);
+        process.learning_rows = self.learning_rows;
+        process
+    }
+}

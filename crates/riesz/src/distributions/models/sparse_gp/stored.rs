@@ -1,0 +1,160 @@
+//! Sparse Gaussian processes in files.
+
+use super::gate::Gate;
+use super::inducing::Reach;
+use super::natural::Natural;
+use super::options::{Mode, SparseProcessOptions};
+use super::particle::{Particle, Precision, Setting};
+use super::process::SparseProcess;
+use crate::error::{Error, Result};
+use crate::functions::Hyperparameters;
+use crate::model::{Container, SPARSE_PROCESS};
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Everything about a process that is not a tensor.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    options: SparseProcessOptions,
+    signal: f64,
+    noise: f64,
+    mean: f64,
+    exponent: f64,
+    scale: f64,
+    single: bool,
+    seen: usize,
+    particles: usize,
+}
+
+impl SparseProcess {
+    /// The process as a file: hyper-parameters, and of every particle its inputs, Λ, h and c. What follows from them is
+    /// computed when it is read.
+    pub fn to_container(&self) -> Result<Container> {
+        let mut container = Container::new(SPARSE_PROCESS);
+        let (hyper, d) = (self.hyperparameters(), self.columns());
+        container.set_field(
+            "process",
+            &Header {
+                options: self.options.clone(),
+                signal: hyper.signal,
+                noise: hyper.noise,
+                mean: self.mean,
+                exponent: self.gate.exponent,
+                scale: self.gate.scale,
+                single: self.precision == Precision::Single,
+                seen: self.seen,
+                particles: self.particles.len(),
+            },
+        )?;
+        container.insert("length_scales", vec![d], hyper.length_scales.clone())?;
+        container.insert("shift", vec![d], self.setting.shift.clone())?;
+        let constants: Vec<f64> = self.particles.iter().map(|particle| particle.natural.constant).collect();
+        container.insert("constant", vec![constants.len()], constants)?;
+        for (j, particle) in self.particles.iter().enumerate() {
+            let Natural { precision, shift, .. } = &particle.natural;
+            let m = shift.len();
+            let lower: Vec<f64> = (0..m).flat_map(|i| &precision.col_as_slice(i)[i..]).copied().collect();
+            container.insert(&format!("inducing.{j}"), vec![m, d], particle.rows.clone())?;
+            container.insert(&format!("shift.{j}"), vec![m], shift.clone())?;
+            let Reach { centre, square } = &particle.reach;
+            container.insert(&format!("reach.{j}"), vec![d + 1], [&**centre, &[*square]].concat())?;
+            container.insert(&format!("precision.{j}"), vec![lower.len()], lower)?;
+        }
+        Ok(container)
+    }
+
+    /// Reads what [`SparseProcess::to_container`] wrote.
+    pub fn from_container(mut container: Container) -> Result<Self> {
+        container.expect_kind(SPARSE_PROCESS)?;
+        let invalid = |error: Error| Error::Format(error.to_string());
+        let header: Header = container.field("process")?;
+        header.options.check().map_err(invalid)?;
+        let d = match *container.f64s("shift")?.0 {
+            [d] if d > 0 => d,
+            ref shape => return Err(Error::Format(format!("shift has shape {shape:?}"))),
+        };
+        let hyper = Hyperparameters {
+            signal: header.signal,
+            noise: header.noise,
+            length_scales: container.take_f64s("length_scales", &[d])?,
+        };
+        hyper.check(d).map_err(invalid)?;
+        let shift = finite(container.take_f64s("shift", &[d])?)?;
+        finite(vec![header.mean, header.exponent, header.scale])?;
+        if header.exponent < 0.0 || header.scale <= 0.0 {
+            return Err(Error::Format("the gate of a sparse process is out of range".into()));
+        }
+        let setting = Setting { kernel: header.options.kernel, hyper, shift };
+        let precision = if header.single { Precision::Single } else { Precision::Double };
+        let constants = finite(container.take_f64s("constant", &[header.particles])?)?;
+        if constants.is_empty() {
+            return Err(Error::Format("a sparse process needs particles".into()));
+        }
+        let log_prior = -(constants.len() as f64).ln();
+        let mut particles = Vec::new();
+        for (j, constant) in constants.into_iter().enumerate() {
+            let mut particle = particle(&mut container, &setting, precision, j, log_prior)?;
+            particle.natural.constant = constant;
+            particles.push(particle);
+        }
+        let gate = match header.options.mode {
+            Mode::Paper => Gate::mixture(particles.len()),
+            Mode::Adaptive => Gate { scale: header.scale, ..Gate::equal(particles.len(), header.exponent) },
+        };
+        let (options, mean, seen) = (header.options, header.mean, header.seen);
+        let mut this = Self { options, setting, mean, precision, particles, gate, seen };
+        this.settle().map_err(invalid)?;
+        Ok(this)
+    }
+
+    /// Writes the process atomically.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.to_container()?.save(path)
+    }
+
+    /// Reads a process from its file.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::from_container(Container::load(path)?)
+    }
+}
+
+fn particle(
+    container: &mut Container,
+    setting: &Setting,
+    precision: Precision,
+    j: usize,
+    log_prior: f64,
+) -> Result<Particle> {
+    let (name, d) = (format!("inducing.{j}"), setting.shift.len());
+    let m = match *container.f64s(&name)?.0 {
+        [m, columns] if m > 0 && columns == d => m,
+        ref shape => return Err(Error::Format(format!("{name} has shape {shape:?}"))),
+    };
+    let rows = finite(container.take_f64s(&name, &[m, d])?)?;
+    let shift = finite(container.take_f64s(&format!("shift.{j}"), &[m])?)?;
+    let mut centre = container.take_f64s(&format!("reach.{j}"), &[d + 1])?;
+    let square = centre.pop().unwrap_or(f64::NAN);
+    if square.is_nan() {
+        return Err(Error::Format(format!("reach.{j} is no number")));
+    }
+    let reach = Reach { centre: finite(centre)?, square };
+    let size = m.checked_mul(m + 1).ok_or_else(|| Error::Format(format!("{name} has too many rows")))? / 2;
+    let lower = finite(container.take_f64s(&format!("precision.{j}"), &[size])?)?;
+    let mut particle = Particle::new(setting, precision, rows, reach, log_prior)
+        .map_err(|error| Error::Format(error.to_string()))?;
+    let mut values = lower.into_iter();
+    let mut matrix = Mat::<f64>::zeros(m, m);
+    for i in 0..m {
+        matrix.col_as_slice_mut(i)[i..].iter_mut().zip(&mut values).for_each(|(out, v)| *out = v);
+    }
+    particle.natural = Natural { precision: matrix, shift, ..particle.natural };
+    Ok(particle)
+}
+
+fn finite(values: Vec<f64>) -> Result<Vec<f64>> {
+    if values.iter().all(|v| v.is_finite()) {
+        return Ok(values);
+    }
+    Err(Error::Format("a sparse process needs finite numbers".into()))
+}
