@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from riesz._posterior import CollapseWarning, Posterior
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
-    from riesz._topics import LatentDirichletAllocation
     from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
+    from riesz._topics import LatentDirichletAllocation
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -34,9 +34,9 @@ __all__ = [
     "KernelNoveltyDetector",
     "KernelQuantileRegressor",
     "KernelRegressor",
+    "LatentDirichletAllocation",
     "ParticleMirrorDescent",
     "Posterior",
-    "LatentDirichletAllocation",
     "RandomFeatures",
     "RieszError",
     "SparseGaussianProcessRegressor",

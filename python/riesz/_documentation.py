@@ -130,7 +130,8 @@ n_steps : int, optional
 step, delay, decay : float, default=1.0, 0.0, 1.0
     Paper mode: step sizes are ``step / (delay + t) ** decay``.
 bandwidth, smoothness : float, default=1.0, 2.0
-    Paper mode: bandwidths are ``bandwidth * n_particles ** (-1 / (d + 2 * smoothness))`` deviations.
+    Paper mode: bandwidths are ``bandwidth * n_particles ** (-1 / (d + 2 * smoothness))``
+    deviations.
 max_time : float, optional
     Most seconds; what all data were seen by then is the posterior, with a warning where none was.
 checkpoint : path, optional

@@ -16,9 +16,8 @@ from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
 from riesz._riesz import Machine, ParticlePosterior, file_kind
-from riesz._topics import LatentDirichletAllocation
-from riesz._riesz import Machine, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
+from riesz._topics import LatentDirichletAllocation
 
 _CLASSES = {
     "density_ratio": DensityRatioEstimator,

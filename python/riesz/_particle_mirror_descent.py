@@ -85,8 +85,8 @@ class ParticleMirrorDescent(MirrorDescentSettings):
     log_likelihood : callable
         ``log_likelihood(theta, batch)`` with ``theta`` of shape (m, d), parameters in the order of
         ``prior``, and ``batch`` some of the data, returns for each row of ``theta`` the sum of
-        ``log p(x | theta)`` over the batch: shape (m,). With ``pointwise=True`` it returns the terms,
-        shape (m, len(batch)). NumPy, JAX and Torch arrays will do.
+        ``log p(x | theta)`` over the batch: shape (m,). With ``pointwise=True`` it returns the
+        terms, shape (m, len(batch)). NumPy, JAX and Torch arrays will do.
     prior : dict or object
         Distributions of ``scipy.stats`` by parameter name, frozen; or one object with
         ``logpdf(theta)`` and ``rvs(size, random_state)`` for all parameters. Parameters with bounds
@@ -209,8 +209,8 @@ class _Model:
                 else "one number per particle"
             )
             raise InvalidInput(
-                f"log_likelihood returned shape {found.shape} for {len(theta)} particles and a batch "
-                f"of {rows} observations; expected {shape}, {per}"
+                f"log_likelihood returned shape {found.shape} for {len(theta)} particles and a "
+                f"batch of {rows} observations; expected {shape}, {per}"
             )
         return found
 

@@ -97,7 +97,7 @@ class Posterior:
         return len(self.samples)
 
     def __getitem__(self, name: str) -> Array:
-        """Return the particles of one parameter: a vector, or columns where it has several numbers."""
+        """Return the particles of one parameter, as columns where it has several numbers."""
         if name not in self._layout.columns:
             raise KeyError(f"{name!r} is no parameter; there are {list(self._layout.columns)}")
         first, last, scalar = self._layout.columns[name]
@@ -114,8 +114,8 @@ class Posterior:
         values = np.asarray(f(self.samples), dtype=np.float64)
         if values.shape[:1] != (len(self),):
             raise InvalidInput(
-                f"f returned shape {values.shape} for {len(self)} particles; the first axis must be "
-                "that of the particles"
+                f"f returned shape {values.shape} for {len(self)} particles; the first axis must "
+                "be that of the particles"
             )
         w = self.weights.reshape(-1, *([1] * (values.ndim - 1)))
         mean = (w * values).sum(axis=0)

@@ -57,7 +57,9 @@ class Prior:
             np.asarray(p.distribution.rvs(size=count, random_state=rng), dtype=np.float64)
             for p in self.parameters
         ]
-        rows = [values.reshape(count, p.width) for values, p in zip(drawn, self.parameters, strict=True)]
+        rows = [
+            values.reshape(count, p.width) for values, p in zip(drawn, self.parameters, strict=True)
+        ]
         u = self.layout.to_free(np.hstack(rows))
         # A draw that rounding put on a bound is brought back inside.
         return np.ascontiguousarray(np.clip(u, -700, 700))

@@ -40,8 +40,6 @@ pub(crate) trait Lanes: Copy {
     unsafe fn fold(self) -> (Self, Self);
     /// Flips the sign where `sign` has its sign bit set.
     unsafe fn flip(self, sign: Self) -> Self;
-    /// The larger of the two, lane by lane.
-    unsafe fn max(self, other: Self) -> Self;
     /// 2ˣ, relative error below 3·10⁻⁷ for −125 ≤ x ≤ 127; at most 2⁻¹²⁴ below and at least 2¹²⁷ above.
     unsafe fn exp2(self) -> Self;
     /// Transposes a 16×16 block.
@@ -180,10 +178,6 @@ impl Lanes for Portable {
         self.zip(sign, |a, s| f32::from_bits(a.to_bits() ^ s.to_bits()))
     }
     #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        self.zip(other, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
     unsafe fn exp2(self) -> Self {
         let x = self.0.map(|x| x.clamp(-126.0, 127.0));
         let rounded = x.map(|x| x + MAGIC);
@@ -283,10 +277,6 @@ pub(crate) mod x86 {
         #[inline(always)]
         unsafe fn flip(self, sign: Self) -> Self {
             unsafe { Self(_mm256_xor_ps(self.0, sign.0), _mm256_xor_ps(self.1, sign.1)) }
-        }
-        #[inline(always)]
-        unsafe fn max(self, other: Self) -> Self {
-            unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
         }
         #[inline(always)]
         unsafe fn exp2(self) -> Self {
@@ -449,10 +439,6 @@ pub(crate) mod x86 {
         #[inline(always)]
         unsafe fn flip(self, sign: Self) -> Self {
             unsafe { Self(_mm512_xor_ps(self.0, sign.0)) }
-        }
-        #[inline(always)]
-        unsafe fn max(self, other: Self) -> Self {
-            unsafe { Self(_mm512_max_ps(self.0, other.0)) }
         }
         #[inline(always)]
         unsafe fn exp2(self) -> Self {
