@@ -62,8 +62,8 @@ fn best_mixture(
     let mut best = (f64::NEG_INFINITY, one);
     let mut failures = 0;
     for k in 1..=most {
-        // A component needs more than its dimension of particles to have a covariance.
-        if k > 1 && (failures == 2 || size < (2 * k * (d + 2)) as f64) {
+        // Fewer particles than parameters tell nothing.
+        if k > 1 && (failures == 2 || size < parameters(k)) {
             break;
         }
         let fitted = (0..if k == 1 { 1 } else { starts })

@@ -28,6 +28,8 @@ const WIDTH: f64 = 1.5;
 const MULTIPLES: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 3.0];
 /// Most particles at which the leave-one-out likelihood is looked at.
 const LOOKED_AT: usize = 1_000;
+/// Above so many dimensions a group is one Gaussian: kernels through particles have nothing to add.
+const MOST_KERNELS: usize = 15;
 /// Weights below this share of the largest are left out.
 const NEGLIGIBLE: f64 = 1e-12;
 
@@ -227,21 +229,29 @@ impl Proposal {
         log_evidence: f64,
     ) -> f64 {
         let d = self.dimension;
-        let density = self.log_density(positions);
+        // Resampled, so that each of those looked at stands for the same weight.
+        let few = systematic(
+            weights,
+            weights.len().min(LOOKED_AT),
+            Address::new(Seed(0), Stream::Resample, BlockIndex(0), 0),
+        );
+        let queries: Vec<f64> = few.iter().flat_map(|&i| &positions[i * d..][..d]).copied().collect();
+        let density = self.log_density(&queries);
         let mut z = vec![0.0; d];
-        let mut ratios = Vec::with_capacity(weights.len());
-        for (i, own) in self.own.iter().enumerate() {
-            let Some((group, weight)) = *own else { continue };
+        let mut ratios = Vec::with_capacity(few.len());
+        for (&i, density) in few.iter().zip(density) {
+            let Some((group, weight)) = self.own[i] else { continue };
             let group = &self.groups[group];
             group.factor.whiten(&positions[i * d..][..d], &group.mean, &mut z);
             let (a, h) = (group.shrink(), group.bandwidth);
             let distance: f64 = z.iter().map(|z| ((1.0 - a) * z / h).powi(2)).sum();
             let kernel =
                 (group.share * weight * (1.0 - self.defensive)).ln() - 0.5 * distance - group.normaliser(d);
-            let others = density[i] + without((kernel - density[i]).exp());
-            ratios.push(weights[i].ln() + log_target[i] - log_evidence - others);
+            let others = density + without((kernel - density).exp());
+            ratios.push(log_target[i] - log_evidence - others);
         }
-        (-log_sum_exp(&ratios)).exp().min(1.0)
+        let mean = log_sum_exp(&ratios) - (ratios.len() as f64).ln();
+        (-mean).exp().min(1.0)
     }
 }
 
@@ -259,11 +269,18 @@ impl Group {
             let mix = |(own, all): (&mut f64, &f64)| *own = (1.0 - borrowed) * *own + borrowed * 0.1 * all;
             covariance.iter_mut().zip(all).for_each(mix);
         }
+        // Correlations of few particles in many dimensions are mostly noise.
+        let noise = d as f64 / (d as f64 + size);
+        for i in (0..d * d).filter(|i| i % (d + 1) != 0) {
+            covariance[i] *= 1.0 - noise;
+        }
         let factor = Factor::of(&covariance, d);
         let white = factor.whiten_rows(rows, &mean);
         let silverman = (4.0 / (size * (d + 2) as f64)).powf(1.0 / (d + 4) as f64).min(1.0);
         let mut group = Self { share, mean, factor, bandwidth: silverman, white, weights };
-        if size > (3 * d) as f64 {
+        if d > MOST_KERNELS {
+            group.bandwidth = 1.0;
+        } else if size > (3 * d) as f64 {
             group.bandwidth = group.best_bandwidth(silverman, d);
         }
         group

@@ -21,6 +21,8 @@ const CROWD: [f64; 2] = [8.0, 2.0];
 const FADING: f64 = 0.8;
 /// … as long as a stage costs no more than this share of a look at all data by all particles.
 const CHEAP: f64 = 0.03;
+/// Above so many dimensions no crowd fills the space.
+const MOST_CROWDED: usize = 8;
 /// Fewer observations than these count as so many there.
 const FEW: usize = 270;
 /// A batch of which less than this share of the data would be left takes the rest too.
@@ -101,7 +103,8 @@ impl<'a> Setting<'a> {
     /// mode that is lost early is lost.
     fn count(&self, rows: usize, stage: u64) -> usize {
         let all = self.options.particles as f64;
-        let crowd = (2.0 + CROWD[1] * self.model.dimension() as f64).min(CROWD[0]);
+        let d = self.model.dimension();
+        let crowd = if d > MOST_CROWDED { 1.0 } else { (2.0 + CROWD[1] * d as f64).min(CROWD[0]) };
         let crowd = crowd * all * FADING.powi(stage.min(1_000) as i32);
         let cheap = CHEAP * all * self.model.observations().max(FEW) as f64 / rows.max(1) as f64;
         self.size.max(crowd.min(cheap) as usize)

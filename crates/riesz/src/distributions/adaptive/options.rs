@@ -4,6 +4,9 @@ use crate::error::{Error, Result};
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
 
+/// Most particles of an island that were not asked for.
+const MOST: usize = 10_000;
+
 /// How particles are renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,9 +80,11 @@ impl AdaptiveOptions {
         range("max_time", time, time > 0.0, "(0, ∞)")
     }
 
-    /// Particles of one island: half of all shared among the islands, or what a covariance in this dimension needs.
+    /// Particles of one island: half of all shared among the islands, or what a covariance in this dimension needs to be
+    /// known well enough to draw from: some d² effective ones.
     pub(super) fn island_size(&self, dimension: usize) -> usize {
         let share = self.particles.div_ceil(2 * self.islands);
-        share.max((100 + 50 * dimension).min(self.particles))
+        let covariance = (100 + 50 * dimension).max(3 * dimension * dimension);
+        share.max(covariance.min(self.particles.max(MOST)))
     }
 }
