@@ -125,6 +125,7 @@ class Layout:
         self.names = names
         self.columns = columns
         self.transforms = transforms
+        self.unbounded = all(t == Interval(-np.inf, np.inf) for t in transforms)
 
     @classmethod
     def free(cls, names: list[str]) -> "Layout":
@@ -141,12 +142,18 @@ class Layout:
         return blocks
 
     def to_bounded(self, u: Array) -> Array:
+        if self.unbounded:
+            return u
         return np.hstack([t.to_bounded(block) for t, block in self._blocks(u, bounded=False)])
 
     def to_free(self, theta: Array) -> Array:
+        if self.unbounded:
+            return theta
         return np.hstack([t.to_free(block) for t, block in self._blocks(theta, bounded=True)])
 
     def log_jacobian(self, u: Array) -> Array:
+        if self.unbounded:
+            return np.zeros(len(u))
         parts = [t.log_jacobian(block) for t, block in self._blocks(u, bounded=False)]
         return np.sum(parts, axis=0)
 

@@ -5,6 +5,7 @@ use crate::distributions::proposal::Proposal;
 use crate::distributions::weights::systematic;
 use crate::error::Result;
 use crate::random::{uniform_open, Address, BlockIndex, Stream};
+use rayon::prelude::*;
 
 /// Positions of a chain, the first included.
 const LENGTH: usize = 20;
@@ -76,8 +77,9 @@ impl Walk<'_, '_> {
         let d = self.setting.model.dimension();
         let first = round * now.len() as u32;
         let mut proposed = vec![0.0; now.positions.len()];
-        let pairs = now.positions.chunks_exact(d).zip(proposed.chunks_exact_mut(d));
-        let ratios = (first..).zip(pairs).map(|(i, (from, to))| {
+        let pairs = now.positions.par_chunks_exact(d).zip(proposed.par_chunks_exact_mut(d));
+        let ratios = pairs.enumerate().map(|(i, (from, to))| {
+            let i = first + i as u32;
             let at = Address::new(self.setting.options.seed, Stream::Particle, self.block, i);
             self.proposal.step(from, self.step, at, to);
             self.proposal.log_step(to, from, self.step) - self.proposal.log_step(from, to, self.step)
