@@ -84,7 +84,7 @@ impl AdaptiveOptions {
     /// known well enough to draw from: some d² effective ones.
     pub(super) fn island_size(&self, dimension: usize) -> usize {
         let share = self.particles.div_ceil(2 * self.islands);
-        let covariance = (100 + 50 * dimension).max(3 * dimension * dimension);
+        let covariance = (100 + 50 * dimension).max(3 * dimension * dimension / 2);
         share.max(covariance.min(self.particles.max(MOST)))
     }
 }

@@ -75,31 +75,42 @@ impl GeneralisedLinear {
         Ok(Self { family, rows: with_one, width, targets: targets.to_vec(), prior: GaussianPrior(prior) })
     }
 
-    /// Σ over rows of log p(y∣η), added to `out`: η is rows × particles × outputs, row-major.
+    /// Σ over rows of log p(y∣η), added to `out`: η is rows × particles × outputs, row-major, of at most [`ROWS`] rows.
     fn add_rows(&self, eta: &[f64], targets: &[f64], log_deviation: &[f64], out: &mut [f64]) {
         let (m, outputs) = (out.len(), self.family.outputs());
-        for (eta, &y) in eta.chunks_exact(m * outputs).zip(targets) {
-            match self.family {
-                Family::Gaussian => {
+        let rows = eta.chunks_exact(m * outputs).zip(targets);
+        match self.family {
+            Family::Gaussian => {
+                for (eta, y) in rows {
                     let rest = eta.iter().zip(log_deviation).map(|(eta, s)| ((y - eta) * (-s).exp()).powi(2));
                     out.iter_mut().zip(rest).for_each(|(out, r)| *out -= 0.5 * r);
                 }
-                Family::Logistic => {
-                    // −log(1 + e^{−v}) with v = ±η.
+            }
+            Family::Logistic => {
+                // −log(1 + e^{−v}), v = ±η: the factors 1 + e^{−∣v∣} ≤ 2 of all rows are multiplied, at most 2^ROWS.
+                let mut product = vec![1.0; m];
+                for (eta, &y) in rows {
                     let sign = if y > 0.5 { 1.0 } else { -1.0 };
-                    let each =
-                        eta.iter().map(|eta| sign * eta).map(|v| v.min(0.0) - (-v.abs()).exp().ln_1p());
-                    out.iter_mut().zip(each).for_each(|(out, l)| *out += l);
+                    for ((out, product), eta) in out.iter_mut().zip(&mut product).zip(eta) {
+                        let v = sign * eta;
+                        *out += v.min(0.0);
+                        *product *= 1.0 + (-v.abs()).exp();
+                    }
                 }
-                Family::Probit => {
+                out.iter_mut().zip(product).for_each(|(out, product)| *out -= product.ln());
+            }
+            Family::Probit => {
+                for (eta, &y) in rows {
                     let sign = if y > 0.5 { 1.0 } else { -1.0 };
                     out.iter_mut().zip(eta).for_each(|(out, eta)| *out += log_normal_cdf(sign * eta));
                 }
-                Family::Softmax(classes) => {
-                    let right = y as usize;
+            }
+            Family::Softmax(classes) => {
+                for (eta, &y) in rows {
                     for (out, eta) in out.iter_mut().zip(eta.chunks_exact(classes)) {
                         let most = eta.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                        *out += eta[right] - most - eta.iter().map(|e| (e - most).exp()).sum::<f64>().ln();
+                        *out +=
+                            eta[y as usize] - most - eta.iter().map(|e| (e - most).exp()).sum::<f64>().ln();
                     }
                 }
             }
