@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(crate) mod binary;
 #[path = "../../../experiments/common.rs"]
 pub(crate) mod common;
+#[path = "../../../experiments/d1.rs"]
+pub(crate) mod d1;
 #[path = "../../../experiments/f1.rs"]
 pub(crate) mod f1;
 #[path = "../../../experiments/f2.rs"]
@@ -64,6 +66,9 @@ pub(crate) enum Name {
     /// MolecularSpace, given descriptors, or a stand-in
     #[value(name = "F10")]
     F10,
+    /// The posterior of a mixture with two modes: particle mirror descent beside sequential Monte Carlo and Langevin dynamics
+    #[value(name = "D1")]
+    D1,
 }
 
 /// Arguments of `riesz experiment`.
@@ -152,6 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::F8 => recipe(&features::F8, arguments),
         Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
         Name::F10 => recipe(&features::F10, arguments),
+        Name::D1 => reported("D1", arguments, |console| d1::run(arguments, console)),
     }
 }
 
