@@ -153,7 +153,7 @@ impl Problem {
         let (mut order, mut kept) = (self.order(seed, 0), Vec::new());
         let every = (steps / 2).div_ceil(self.particles).max(1);
         for t in 0..steps {
-            if t > 0 && t % per_pass == 0 {
+            if t > 0 && t.is_multiple_of(per_pass) {
                 order = self.order(seed, (t / per_pass) as u64);
             }
             let first = t % per_pass * BATCH;
@@ -164,7 +164,7 @@ impl Problem {
             for ((x, g), z) in theta.iter_mut().zip(gradient).zip(normal_pair(a, b)) {
                 *x += 0.5 * step * g + step.sqrt() * z;
             }
-            if t >= steps / 2 && (t - steps / 2) % every == 0 {
+            if t >= steps / 2 && (t - steps / 2).is_multiple_of(every) {
                 kept.extend_from_slice(&theta);
             }
         }

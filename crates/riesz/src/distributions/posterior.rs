@@ -343,7 +343,7 @@ impl Posterior {
         let positions = container.take_f64s("positions", &[count, dimension])?;
         let log_weights = container.take_f64s("log_weights", &[count])?;
         let total = log_sum_exp(&log_weights);
-        if positions.iter().any(|x| !x.is_finite()) || !(total.abs() < 1e-6) {
+        if positions.iter().any(|x| !x.is_finite()) || total.is_nan() || total.abs() >= 1e-6 {
             return Err(Error::Format(
                 "particles that are no numbers, or weights that do not sum to one".to_owned(),
             ));
