@@ -1,4 +1,5 @@
 //! Posteriors beside closed forms, grids and themselves.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use riesz::distributions::models::TiedMixture;
 use riesz::distributions::special::log_sum_exp;
