@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(crate) mod binary;
 #[path = "../../../experiments/common.rs"]
 pub(crate) mod common;
+#[path = "../../../experiments/d1.rs"]
+pub(crate) mod d1;
 #[path = "../../../experiments/d3.rs"]
 pub(crate) mod d3;
 #[path = "../../../experiments/d4.rs"]
@@ -70,6 +72,9 @@ pub(crate) enum Name {
     /// MolecularSpace, given descriptors, or a stand-in
     #[value(name = "F10")]
     F10,
+    /// The posterior of a mixture with two modes: particle mirror descent beside sequential Monte Carlo and Langevin dynamics
+    #[value(name = "D1")]
+    D1,
     /// Topics of 20 Newsgroups: particle mirror descent beside stochastic variational inference
     #[value(name = "D4")]
     D4,
@@ -167,6 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::F8 => recipe(&features::F8, arguments),
         Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
         Name::F10 => recipe(&features::F10, arguments),
+        Name::D1 => reported("D1", arguments, |console| d1::run(arguments, console)),
         Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
         Name::D3 => reported("D3", arguments, |console| d3::run(arguments, console)),
         Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),

@@ -256,6 +256,19 @@ fn the_quick_experiment_writes_its_files() {
 }
 
 #[test]
+fn the_quick_experiment_on_a_posterior_ends_close_to_the_grid() {
+    let folder = Folder::new("experiment-posterior");
+    let printed = folder.succeed("experiment d1 --quick --out results");
+    assert!(printed.contains("the entropy of the posterior is 0.167"), "{printed}");
+    let table = text(&folder.bytes("results/D1.csv"));
+    assert!(table.starts_with("method,run,visited,total_variation,cross_entropy\nadaptive,1,"), "{table}");
+    let last = table.lines().rfind(|line| line.starts_with("adaptive,")).unwrap();
+    let variation: f64 = last.split(',').nth(3).unwrap().parse().unwrap();
+    assert!(variation < 0.2, "{table}");
+    assert!(text(&folder.bytes("results/D1.svg")).contains("observations visited"));
+}
+
+#[test]
 fn experiments_on_data_say_where_the_data_are() {
     let folder = Folder::new("experiment-data");
     for (name, source) in [

@@ -99,7 +99,9 @@ impl PaperOptions {
         range("delay", self.delay, self.delay >= 0.0 && self.delay.is_finite(), "[0, ∞)")?;
         range("decay", self.decay, (0.0..=1.0).contains(&self.decay), "[0, 1]")?;
         range("bandwidth", self.bandwidth, positive(self.bandwidth), "(0, ∞)")?;
-        range("smoothness", self.smoothness, positive(self.smoothness), "(0, ∞)")
+        range("smoothness", self.smoothness, positive(self.smoothness), "(0, ∞)")?;
+        let time = self.max_time.unwrap_or(1.0);
+        range("max_time", time, time > 0.0, "(0, ∞)")
     }
 
     /// γ_t for t = 1, 2, …, at most 1.
@@ -121,10 +123,10 @@ struct State {
 
 /// The posterior by the published algorithm.
 pub fn paper(model: &dyn Model, options: &PaperOptions, control: &mut Control<'_>) -> Result<Posterior> {
-    options.check()?;
     if model.observations() == 0 {
         return Err(Error::Empty { what: "data", needed: "one observation" });
     }
+    options.check()?;
     control.start(options.max_time);
     let mut run = Run::new(model, options)?;
     for t in 1..=options.steps {

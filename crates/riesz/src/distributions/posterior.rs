@@ -1,6 +1,7 @@
 //! What a user gets back: weighted particles, a density, the evidence, and whether to trust them.
 
 use super::factor::moments;
+use super::model::Particles;
 use super::proposal::Proposal;
 use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, pareto_smoothed, systematic};
@@ -116,6 +117,44 @@ pub struct Posterior {
 }
 
 impl Posterior {
+    /// The posterior that particles from elsewhere stand for: `positions` row-major, logarithms of weights known up to a
+    /// factor. What is not known of them (evidence, history, agreement of islands) stays empty in the report.
+    ///
+    /// ```
+    /// use riesz::distributions::Posterior;
+    /// use riesz::random::Seed;
+    ///
+    /// let posterior = Posterior::of_particles(1, vec![-1.0, 0.0, 1.0], vec![0.0, 1.0_f64.ln(), 2.0_f64.ln()], Seed(0))?;
+    /// assert!((posterior.mean(|theta| theta[0]).value - 0.25).abs() < 1e-15);
+    /// # Ok::<(), riesz::Error>(())
+    /// ```
+    pub fn of_particles(
+        dimension: usize,
+        positions: Vec<f64>,
+        log_weights: Vec<f64>,
+        seed: Seed,
+    ) -> Result<Self> {
+        let count = Particles::new(&positions, dimension)?.len();
+        if count == 0 {
+            return Err(Error::Empty { what: "positions", needed: "one particle" });
+        }
+        if count != log_weights.len() {
+            return Err(Error::RowCount { what: "log_weights", expected: count, found: log_weights.len() });
+        }
+        let fault = positions.iter().position(|x| !x.is_finite());
+        if let Some(i) = fault {
+            let (row, column) = (i / dimension, i % dimension);
+            return Err(Error::NotFinite { what: "positions", value: positions[i], row, column });
+        }
+        if let Some(row) = log_weights.iter().position(|w| w.is_nan() || *w == f64::INFINITY) {
+            return Err(Error::NotFinite { what: "log_weights", value: log_weights[row], row, column: 0 });
+        }
+        if log_sum_exp(&log_weights) == f64::NEG_INFINITY {
+            return Err(Error::Impossible { particles: count, observations: 0 });
+        }
+        Ok(Self::new(dimension, positions, log_weights, seed))
+    }
+
     /// Particles with weights known up to a factor.
     pub(super) fn new(dimension: usize, positions: Vec<f64>, mut log_weights: Vec<f64>, seed: Seed) -> Self {
         let total = log_sum_exp(&log_weights);
@@ -208,7 +247,7 @@ impl Posterior {
                 self.len()
             ));
         }
-        // Weights that are nearly equal have a tail too, of no consequence.
+        // Weights that are nearly equal may have any tail: no particle of theirs carries more than √(2/m).
         let uneven = report.effective_size < 0.5 * self.len() as f64;
         if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY && uneven && !report.moved) {
             warnings.push(format!(
@@ -304,7 +343,7 @@ impl Posterior {
         let positions = container.take_f64s("positions", &[count, dimension])?;
         let log_weights = container.take_f64s("log_weights", &[count])?;
         let total = log_sum_exp(&log_weights);
-        if positions.iter().any(|x| !x.is_finite()) || !(total.abs() < 1e-6) {
+        if positions.iter().any(|x| !x.is_finite()) || total.is_nan() || total.abs() >= 1e-6 {
             return Err(Error::Format(
                 "particles that are no numbers, or weights that do not sum to one".to_owned(),
             ));

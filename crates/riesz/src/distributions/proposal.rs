@@ -404,7 +404,7 @@ mod tests {
         let at = |i| Address::new(Seed(3), Stream::Synthetic, BlockIndex(0), i).words(0);
         let point = |i: u32| {
             let z = normal_pair(at(i)[0], at(i)[1]);
-            if i % 3 == 0 {
+            if i.is_multiple_of(3) {
                 [5.0 + z[0], 0.3 * z[1]]
             } else {
                 [0.5 * z[0], z[0] + 0.5 * z[1]]

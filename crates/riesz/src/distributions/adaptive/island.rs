@@ -70,8 +70,10 @@ pub(super) struct State {
     /// Whether the particles are to be renewed before the next step.
     pub(super) stale: bool,
     pub(super) log_evidence: f64,
-    /// Variance of the log-evidence.
+    /// Variance of the log-evidence …
     pub(super) variance: f64,
+    /// … and what of it is older than the particles: draws estimate the evidence anew, moves multiply what was there.
+    pub(super) inherited: f64,
     /// Step of the moves.
     pub(super) step: f64,
     /// Whether the particles were last renewed by moves.
@@ -148,10 +150,21 @@ pub(in crate::distributions) fn likelihood_where_possible(
     let rows: Vec<f64> = possible.iter().flat_map(|&i| &positions[i * d..][..d]).copied().collect();
     let mut out = vec![f64::NEG_INFINITY; log_prior.len()];
     if !possible.is_empty() {
-        let values = log_likelihood(model, Particles::new(&rows, d)?, batch)?;
+        let values =
+            log_likelihood(model, Particles::new(&rows, d)?, batch).map_err(|e| among(e, &possible))?;
         possible.iter().zip(values).for_each(|(&i, v)| out[i] = v);
     }
     Ok(out)
+}
+
+/// The error of a particle of the `possible`, by its place among all.
+fn among(error: Error, possible: &[usize]) -> Error {
+    match error {
+        Error::Density { what, value, particle, theta, batch } => {
+            Error::Density { what, value, particle: possible[particle], theta, batch }
+        }
+        other => other,
+    }
 }
 
 impl Population {
@@ -178,6 +191,16 @@ impl Population {
         }
     }
 
+    /// The relative variance of the mean of the weights: (Σw²)/(Σw)² − 1/m for independent particles, and the same with the
+    /// sum of each chain for a weight where they are positions of chains.
+    fn relative_variance(&self) -> f64 {
+        let weights = normalised(&self.log_weights);
+        let count = self.chains.unwrap_or(weights.len()).max(2);
+        let mut sums = vec![0.0; count];
+        weights.iter().enumerate().for_each(|(i, w)| sums[i % count] += w);
+        (sums.iter().map(|s| s * s).sum::<f64>() - 1.0 / count as f64).max(0.0)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.log_prior.len()
     }
@@ -194,6 +217,7 @@ impl Island {
             stale: false,
             log_evidence: 0.0,
             variance: 0.0,
+            inherited: 0.0,
             step: 0.5,
             moving: setting.options.renewal == Renewal::Moves,
             evaluations: 0,
@@ -238,7 +262,7 @@ impl Island {
             return Err(Error::Impossible { particles: self.particles.len(), observations: target.next });
         }
         let size = effective_size(&self.particles.log_weights);
-        self.state.add_variance(1.0 / size - 1.0 / count, kind);
+        self.state.variance = self.state.inherited + self.particles.relative_variance();
         self.particles.new = Some(new);
         let power = if share == 1.0 { 1.0 } else { target.power + share * (1.0 - target.power) };
         self.state.target.power = power;
@@ -269,6 +293,19 @@ impl Island {
         self.state.target = Target { seen, next, power: 0.0 };
     }
 
+    /// Takes the part of the next batch that the weights have back out of them, which leaves those of the posterior of
+    /// the observations seen. Particles that the batch excludes stay excluded.
+    pub(super) fn forget_batch(&mut self) {
+        let power = std::mem::take(&mut self.state.target.power);
+        let Some(new) = self.particles.new.take() else { return };
+        let weights = &mut self.particles.log_weights;
+        let possible = weights.iter_mut().zip(new).filter(|(_, l)| *l > f64::NEG_INFINITY);
+        possible.for_each(|(w, l)| *w -= power * l);
+        let count = weights.len() as f64;
+        self.state.log_evidence = log_sum_exp(weights) - count.ln();
+        self.state.variance = self.state.inherited + self.particles.relative_variance();
+    }
+
     /// New particles for the current target: draws from a density through the old where they can be expected to be
     /// effective, Metropolis moves from the old elsewhere.
     pub(super) fn renew(&mut self, setting: &Setting<'_>) -> Result<(StageKind, usize)> {
@@ -282,6 +319,7 @@ impl Island {
             let efficient = effective_size(&fresh.log_weights) >= LEAST_EFFICIENCY * count as f64;
             if efficient || setting.options.renewal == Renewal::Draws {
                 self.state.moving = false;
+                self.state.inherited = 0.0;
                 self.particles = fresh;
                 return Ok((StageKind::Draws, proposal.groups()));
             }
@@ -302,6 +340,7 @@ impl Island {
             walk.run(&self.particles, &normalised(&self.particles.log_weights), count)?;
         self.state.step = walk.step;
         self.state.moving = true;
+        self.state.inherited = self.state.variance;
         self.state.evaluations += moved.evaluations;
         let log_weights = vec![self.state.log_evidence; moved.len()];
         self.particles = Population { log_weights, ..moved };
@@ -352,11 +391,5 @@ impl State {
     /// A number for the random draws of this stage that no other stage has.
     pub(super) fn block(&self) -> BlockIndex {
         BlockIndex((self.index as u64) << 24 | self.stage)
-    }
-
-    /// Weights of fresh draws estimate the evidence anew; those after moves multiply what was there.
-    fn add_variance(&mut self, relative: f64, kind: StageKind) {
-        let multiplied = matches!(kind, StageKind::Moves { .. });
-        self.variance = relative.max(0.0) + if multiplied { self.variance } else { 0.0 };
     }
 }

@@ -43,8 +43,8 @@ const REPETITIONS: u64 = 3;
 const GOOD: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
 const POOR: f64 = 0.1;
-/// Most stages of moves after the last batch.
-const POLISH: usize = 4;
+/// Fewest and most rounds of moves after the last batch.
+const POLISH: [usize; 2] = [2, 5];
 /// Islands that agree this well are done moving.
 const AGREEMENT: f64 = 1.03;
 /// Islands that agree worse than this are weighed by their evidence.
@@ -238,13 +238,13 @@ impl<'a> Run<'a> {
 
     /// Moves at the posterior of all data until the islands agree.
     fn polish(&mut self, control: &mut Control<'_>) -> Result<()> {
-        for _ in 0..POLISH {
+        for round in 1..=POLISH[1] {
             for index in 0..self.islands.len() {
+                let proposal = self.moving_proposal(index);
                 let setting = &self.settings[index];
                 let count = setting.size.max(setting.options.particles.div_ceil(self.islands.len()));
                 let island = &mut self.islands[index];
                 island.state.stage += 1;
-                let proposal = island.proposal(setting);
                 let (kind, groups) = island.renew_by_moves(setting, &proposal, count)?;
                 self.history.push(Stage {
                     island: Some(index),
@@ -260,11 +260,27 @@ impl<'a> Run<'a> {
                 control.check(index)?;
             }
             let agreed = self.agreement().is_none_or(|r| r.iter().all(|r| *r < AGREEMENT));
-            if agreed || control.out_of_time() {
+            if (agreed && round >= POLISH[0]) || control.out_of_time() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The density by which island `index` moves: through the particles of the other islands, where they agree with it. A
+    /// density through the very particles that it moves is narrow where these happen to be close together, and keeps
+    /// them there.
+    fn moving_proposal(&self, index: usize) -> Proposal {
+        let (setting, own) = (&self.settings[index], &self.islands[index]);
+        let agreed = self.agreement().is_some_and(|r| r.iter().all(|r| *r < DISAGREE));
+        if !agreed {
+            return own.proposal(setting);
+        }
+        let others = (0..self.islands.len()).filter(|i| *i != index).map(|i| &self.islands[i]);
+        let pool = pooled(others, true);
+        let (d, weights) = (setting.model.dimension(), normalised(&pool.log_weights));
+        let (seed, block) = (setting.options.seed, own.state.block());
+        Proposal::fit(&pool.positions, &weights, d, setting.options.defensive, seed, block).balanced()
     }
 
     /// R̂ of every coordinate between the islands.
@@ -306,6 +322,7 @@ impl<'a> Run<'a> {
     /// The posterior of the observations that were seen when the time was up.
     fn cut_short(mut self) -> Posterior {
         self.islands.truncate(1);
+        self.islands[0].forget_batch();
         let island = &self.islands[0];
         let size = effective_size(&island.particles.log_weights);
         let evidence = Evidence { value: island.state.log_evidence, error: island.state.variance.sqrt() };
@@ -335,9 +352,10 @@ impl<'a> Run<'a> {
 }
 
 /// The particles of all islands, each weighted by its evidence or all `equally`.
-fn pooled(islands: &[Island], equally: bool) -> Population {
-    let mut pool = Population::default();
+fn pooled<'a>(islands: impl IntoIterator<Item = &'a Island>, equally: bool) -> Population {
+    let (mut pool, mut count) = (Population::default(), 0.0_f64);
     for island in islands {
+        count += 1.0;
         let p = &island.particles;
         // Islands of more particles must not count for more.
         let mut unit = (p.len() as f64).ln();
@@ -350,7 +368,7 @@ fn pooled(islands: &[Island], equally: bool) -> Population {
         pool.log_weights.extend(p.log_weights.iter().map(|w| w - unit));
         pool.chains = p.chains;
     }
-    let mean = (pool.len() as f64).ln() - (islands.len() as f64).ln();
+    let mean = (pool.len() as f64).ln() - count.ln();
     pool.log_weights.iter_mut().for_each(|w| *w += mean);
     pool
 }

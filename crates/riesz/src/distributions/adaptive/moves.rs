@@ -47,7 +47,10 @@ impl Walk<'_, '_> {
         let d = self.setting.model.dimension();
         let seed = self.setting.options.seed;
         let chains = count.div_ceil(LENGTH).max(2);
-        let start = systematic(weights, chains, Address::new(seed, Stream::Resample, self.block, 0));
+        let order = old.by_chain();
+        let weights: Vec<f64> = order.iter().map(|&i| weights[i]).collect();
+        let start = systematic(&weights, chains, Address::new(seed, Stream::Resample, self.block, 0));
+        let start: Vec<usize> = start.iter().map(|&i| order[i]).collect();
         let mut now = old.subset(&start, d);
         let mut all = Population { chains: Some(chains), ..now.clone() };
         let mut acceptance = 0.0;
@@ -90,6 +93,13 @@ impl Walk<'_, '_> {
 }
 
 impl Population {
+    /// All indices, chain by chain: systematic resampling then takes from every chain what it weighs. Through positions
+    /// in the order of time its stride can meet the same few chains again and again.
+    fn by_chain(&self) -> Vec<usize> {
+        let chains = self.chains.unwrap_or(1).max(1);
+        (0..chains).flat_map(|chain| (chain..self.len()).step_by(chains)).collect()
+    }
+
     /// Those at `indices`, without weights.
     fn subset(&self, indices: &[usize], d: usize) -> Self {
         let pick = |values: &[f64]| indices.iter().map(|&i| values[i]).collect::<Vec<f64>>();

@@ -47,7 +47,7 @@ impl GeneralisedLinear {
         deviation: f64,
     ) -> Result<Self> {
         if rows.len() != columns * targets.len() {
-            let found = if columns == 0 { 0 } else { rows.len() / columns };
+            let found = rows.len().checked_div(columns).unwrap_or(0);
             return Err(Error::RowCount { what: "X", expected: targets.len(), found });
         }
         if let Some(i) = rows.iter().position(|x| !x.is_finite()) {
