@@ -144,7 +144,8 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved):
         X : array-like of shape (n, d)
             Rows.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
 
     def _fitted(self, particles: ParticlePosterior) -> "BayesianLogisticRegression":
         """Keep the posterior and show what it is."""

@@ -1,0 +1,269 @@
+"""Posteriors of models in Python, beside closed forms."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+import riesz
+from riesz import BayesianLogisticRegression, InvalidInput, ParticleMirrorDescent
+from riesz._transforms import Interval, Simplex
+
+DATA = np.random.default_rng(0).normal(1, 2, size=200)
+
+
+def log_likelihood(theta, batch):
+    """x ~ N(theta, 2^2)."""
+    return stats.norm.logpdf(batch, theta[:, :1], 2).sum(axis=1)
+
+
+PRIOR = {"mu": stats.norm(0, 3)}
+
+
+def fit(**parameters):
+    settings = {"random_state": 0, "n_particles": 500, **parameters}
+    return ParticleMirrorDescent(log_likelihood, PRIOR, **settings).fit(DATA)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return fit()
+
+
+def exact():
+    """Return mean and deviation of the posterior, and the log-evidence."""
+    precision = 1 / 9 + len(DATA) / 4
+    mean = DATA.sum() / 4 / precision
+    covariance = 4 * np.eye(len(DATA)) + 9
+    evidence = stats.multivariate_normal.logpdf(DATA, np.zeros(len(DATA)), covariance)
+    return mean, precision**-0.5, evidence
+
+
+def test_a_conjugate_posterior_is_recovered(posterior):
+    mean, deviation, evidence = exact()
+    value, error = posterior.expect(lambda theta: theta[:, 0])
+    assert abs(value - mean) < 4 * error < 0.2 * deviation
+    assert abs(posterior.std()[0] / deviation - 1) < 0.15  # four errors of 500 draws
+    assert abs(posterior.log_evidence - evidence) < 4 * posterior.log_evidence_error + 1e-3
+    grid = mean + deviation * np.linspace(-2, 2, 9)
+    expected = stats.norm.logpdf(grid, mean, deviation)
+    assert np.abs(posterior.logpdf(grid[:, None]) - expected).max() < 0.4
+    assert not posterior.warnings
+
+
+@pytest.mark.parametrize("strategy", ["particles", "density", "density_then_particles"])
+def test_paper_mode(strategy):
+    settings = {"density": {"step": 1, "bandwidth": 0.3, "delay": 5}}.get(strategy, {})
+    found = fit(mode="paper", strategy=strategy, batch_size=20, n_particles=4000, **settings)
+    mean, deviation, evidence = exact()
+    assert abs(found.mean()[0] - mean) < deviation
+    if strategy == "particles":
+        assert abs(found.log_evidence - evidence) < 4 * found.log_evidence_error
+    else:
+        assert found.log_evidence is None
+
+
+def test_bounded_parameters_carry_their_jacobian():
+    counts = np.repeat([0, 1, 2], [30, 50, 20])
+    prior = {"p": stats.dirichlet([1, 2, 3])}
+
+    def likelihood(theta, batch):
+        return np.log(theta)[:, batch].sum(axis=1)
+
+    found = ParticleMirrorDescent(likelihood, prior, random_state=0, n_particles=1000).fit(counts)
+    after = np.array([31, 52, 23])
+    assert found["p"].shape == (1000, 3)
+    np.testing.assert_allclose(found["p"].sum(axis=1), 1)
+    spread = stats.dirichlet(after).var() ** 0.5
+    assert (np.abs(found.mean() - after / after.sum()) < 5 * spread / 1000**0.5).all()
+
+    def log_beta(a):
+        return gammaln(a).sum() - gammaln(a.sum())
+
+    evidence = log_beta(after) - log_beta(np.array([1, 2, 3]))
+    assert abs(found.log_evidence - evidence) < 5 * found.log_evidence_error
+
+
+@pytest.mark.parametrize(
+    "transform", [Interval(-1, 2), Interval(3, np.inf), Interval(-np.inf, 1), Simplex(4)]
+)
+def test_transforms_are_inverse_and_their_jacobian_is_the_derivative(transform):
+    u = np.random.default_rng(0).normal(size=(5, transform.free))
+    x = transform.to_bounded(u)
+    np.testing.assert_allclose(transform.to_free(x), u, atol=1e-9)
+    for i in range(len(u)):
+        columns = []
+        for j in range(transform.free):
+            shift = np.zeros((1, transform.free))
+            shift[0, j] = 1e-6
+            up, down = (transform.to_bounded(u[i : i + 1] + s * shift)[0] for s in (1, -1))
+            columns.append((up - down)[: transform.free] / 2e-6)
+        expected = np.linalg.slogdet(np.array(columns))[1]
+        assert abs(transform.log_jacobian(u[i : i + 1])[0] - expected) < 1e-6
+
+
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(posterior):
+    assert np.array_equal(posterior.samples, fit(n_jobs=1).samples)
+    assert not np.array_equal(posterior.samples, fit(random_state=1).samples)
+
+
+def test_files_and_pickles(posterior, tmp_path):
+    posterior.save(tmp_path / "p.riesz")
+    again = riesz.load(tmp_path / "p.riesz")
+    assert np.array_equal(again.samples, posterior.samples)
+    assert again.log_evidence == posterior.log_evidence
+    assert np.array_equal(again.logpdf([[1.0]]), posterior.logpdf([[1.0]]))
+    bytes_of = pickle.dumps(posterior._particles)
+    assert np.array_equal(pickle.loads(bytes_of).positions(), posterior._particles.positions())
+
+
+def test_draws(posterior):
+    mean, deviation, _ = exact()
+    for drawn in (posterior.resample(2000, 0), posterior.sample(2000, 0)):
+        assert drawn.shape == (2000, 1)
+        assert abs(drawn.mean() - mean) < 0.2 * deviation
+    low, high = posterior.quantile([0.05, 0.95])[:, 0]
+    assert abs((high - low) / deviation / 3.29 - 1) < 0.15
+    assert "mu" in posterior.summary()
+    assert sum(group["weight"] for group in posterior.groups()) == pytest.approx(1)
+
+
+def test_leave_one_out_is_that_of_the_closed_form():
+    def terms(theta, batch):
+        return stats.norm.logpdf(batch, theta[:, :1], 2)
+
+    model = ParticleMirrorDescent(terms, PRIOR, pointwise=True, random_state=0, n_particles=2000)
+    scores = model.fit(DATA).loo()
+    precision = 1 / 9 + (len(DATA) - 1) / 4
+    mean = (DATA.sum() - DATA) / 4 / precision
+    expected = stats.norm.logpdf(DATA, mean, (4 + 1 / precision) ** 0.5)
+    np.testing.assert_allclose(scores.pointwise, expected, atol=5e-3)
+    assert scores.elpd == pytest.approx(expected.sum(), abs=0.1)
+    with pytest.raises(InvalidInput, match="pointwise=True"):
+        fit().loo()
+
+
+def test_data_of_every_kind():
+    pandas = pytest.importorskip("pandas")
+
+    def of_column(theta, batch):
+        return log_likelihood(theta, np.asarray(batch["x"]))
+
+    def of_first(theta, batch):
+        return log_likelihood(theta, np.asarray(batch[0]))
+
+    kinds = [
+        (log_likelihood, DATA),
+        (lambda theta, batch: log_likelihood(theta, np.array(batch)), list(DATA)),
+        (of_column, pandas.DataFrame({"x": DATA})),
+        (of_column, {"x": DATA}),
+        (of_first, (DATA, DATA)),
+    ]
+    settings = {"n_particles": 100, "random_state": 0}
+    found = [ParticleMirrorDescent(f, PRIOR, **settings).fit(d).samples for f, d in kinds]
+    assert all(np.array_equal(samples, found[0]) for samples in found)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda theta, batch: np.full(len(theta), np.nan), "particle 0 is NaN .* batch of 16"),
+        (lambda theta, batch: np.zeros((len(theta), 1)), r"shape \(4, 1\) for 4 particles"),
+        (lambda theta, batch: np.full(len(theta), -np.inf), "density above zero"),
+    ],
+)
+def test_faulty_likelihoods_are_explained(function, message):
+    with pytest.raises(InvalidInput, match=message):
+        ParticleMirrorDescent(function, PRIOR, random_state=0).fit(DATA)
+
+
+def test_what_a_likelihood_raises_is_raised_with_the_particle():
+    def broken(theta, batch):
+        if (theta > 4).any():
+            raise RuntimeError("too large")
+        return np.zeros(len(theta))
+
+    with pytest.raises(RuntimeError, match="too large") as caught:
+        ParticleMirrorDescent(broken, PRIOR, random_state=0).fit(DATA)
+    notes = getattr(caught.value, "__notes__", ["particle (mu = , batch of"])
+    assert all(part in notes[0] for part in ("particle", "mu = ", "batch of"))
+
+
+@pytest.mark.parametrize(
+    ("prior", "constraints", "message"),
+    [
+        ({"k": stats.poisson(3)}, None, "discrete"),
+        ({"mu": 3.0}, None, "logpdf and rvs"),
+        ({}, None, "no parameters"),
+        (PRIOR, {"sigma": "positive"}, "sigma"),
+        (PRIOR, {"mu": "round"}, "round"),
+    ],
+)
+def test_faulty_priors_are_explained(prior, constraints, message):
+    with pytest.raises(InvalidInput, match=message):
+        ParticleMirrorDescent(log_likelihood, prior, constraints=constraints).fit(DATA)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mode": "papers"}, "adaptive, paper"),
+        ({"n_particles": 3}, "n_particles"),
+        ({"renewal": "never"}, "auto, draws, moves"),
+        ({"mode": "paper", "strategy": "both"}, "density_then_particles"),
+        ({"mode": "paper", "checkpoint": "x"}, "checkpoint"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(InvalidInput, match=message):
+        fit(**settings)
+
+
+def test_a_collapse_cannot_be_missed():
+    def narrow(theta, batch):
+        return -0.5e8 * (theta**2).sum(axis=1) * len(batch)
+
+    prior = {"x": stats.multivariate_normal(np.full(40, 1.0), np.eye(40))}
+    model = ParticleMirrorDescent(
+        narrow, prior, random_state=0, n_particles=100, renewal="draws", n_islands=1
+    )
+    with pytest.warns(riesz.CollapseWarning) as caught:
+        found = model.fit(np.zeros(1))
+    assert any("are effective" in str(warning.message) for warning in caught)
+    assert "WARNING" in repr(found)
+
+
+def test_logistic_regression_agrees_with_the_mode_of_its_posterior():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * [1, 2, 3] + 5
+    eta = (X - 5) @ [1, -0.5, 0.2] + 0.3
+    y = np.where(rng.random(2000) < 1 / (1 + np.exp(-eta)), "yes", "no")
+    model = BayesianLogisticRegression(random_state=0, n_particles=500).fit(X, y)
+    # The prior N(0, 1) of standardised coefficients is a penalty of one half.
+    rows = (X - X.mean(axis=0)) / X.std(axis=0)
+    peer = LogisticRegression(C=1.0, tol=1e-8).fit(rows, y)
+    deviation = model.posterior_.std()[1:]
+    found = model.coef_[0] * X.std(axis=0)
+    assert (np.abs(found - peer.coef_[0]) < 0.4 * deviation).all()
+    assert np.abs(model.predict_proba(X) - peer.predict_proba(rows)).max() < 0.02
+    assert set(model.predict(X)) == {"yes", "no"}
+
+
+def test_logistic_regression_of_several_classes_and_its_file(tmp_path):
+    from sklearn.datasets import load_iris
+
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", riesz.CollapseWarning)
+        model = BayesianLogisticRegression(random_state=0, n_particles=500).fit(X, y)
+        assert model.score(X, y) > 0.93
+        model.save(tmp_path / "m.riesz")
+        again = riesz.load(tmp_path / "m.riesz")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(InvalidInput, match="at least two"):
+        BayesianLogisticRegression().fit(X[:50], y[:50])
