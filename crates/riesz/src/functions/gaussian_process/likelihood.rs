@@ -155,6 +155,8 @@ mod tests {
         }
     }
 
+    /// Squared distances of a row to itself round to 1e-16, hence distances to 1e-8, which the kink of Matérn ½ passes on to
+    /// the value: a step of 1e-3 leaves 1e-5 of that and 1e-6 of the third derivative.
     #[test]
     fn so_are_those_of_the_matern_kernels() {
         let (h, rows, targets) = problem();
@@ -163,9 +165,9 @@ mod tests {
             let gradient = of(h.clone()).gradient().unwrap();
             for (which, g) in gradient.iter().enumerate() {
                 let at = |by| of(shifted(&h, which, by)).value();
-                let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
+                let difference = (at(1e-3) - at(-1e-3)) / 2e-3;
                 assert!(
-                    (difference - g).abs() < 1e-5 * g.abs().max(1.0),
+                    (difference - g).abs() < 1e-4 * g.abs().max(1.0),
                     "{family:?} {which}: {difference} vs {g}"
                 );
             }
