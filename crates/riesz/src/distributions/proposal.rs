@@ -270,7 +270,7 @@ impl Group {
             covariance.iter_mut().zip(all).for_each(mix);
         }
         // Correlations of few particles in many dimensions are mostly noise.
-        let noise = d as f64 / (d as f64 + size);
+        let noise = if size < (10 * d) as f64 { d as f64 / (d as f64 + size) } else { 0.0 };
         for i in (0..d * d).filter(|i| i % (d + 1) != 0) {
             covariance[i] *= 1.0 - noise;
         }

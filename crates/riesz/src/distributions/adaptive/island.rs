@@ -250,9 +250,7 @@ impl Island {
         let rest: Vec<f64> = new.iter().map(|l| (1.0 - target.power) * l).collect();
         // Particles that are few already may be halved: they are renewed at once.
         let before = effective_size(&self.particles.log_weights);
-        // Chains start from few of them, so that half as many will do.
-        let share = if self.state.moving { 0.5 } else { 1.0 } * setting.options.effective;
-        let least = (share * count).min(0.5 * before);
+        let least = (setting.options.effective * count).min(0.5 * before);
         let share = step_for_size(&self.particles.log_weights, &rest, least);
         if share > 0.0 {
             self.particles.log_weights.iter_mut().zip(&rest).for_each(|(w, l)| *w += share * l);

@@ -44,7 +44,7 @@ const GOOD: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
 const POOR: f64 = 0.1;
 /// Fewest and most rounds of moves after the last batch.
-const POLISH: [usize; 2] = [2, 5];
+const POLISH: [usize; 2] = [3, 8];
 /// Islands that agree this well are done moving.
 const AGREEMENT: f64 = 1.03;
 /// Islands that agree worse than this are weighed by their evidence.
