@@ -639,6 +639,59 @@ fn a_collapse_is_told() {
     assert!(warnings.iter().any(|w| w.contains("raise n_particles")), "{warnings:?}");
 }
 
+/// x ~ U(0, e^u), u ~ N(0, 2²): the largest observation excludes most of the prior.
+struct Uniform(Vec<f64>);
+
+impl Model for Uniform {
+    fn dimension(&self) -> usize {
+        1
+    }
+
+    fn observations(&self) -> usize {
+        self.0.len()
+    }
+
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> riesz::Result<()> {
+        let [a, b, ..] = address.words(0);
+        theta[0] = 2.0 * normal_pair(a, b)[0];
+        Ok(())
+    }
+
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> riesz::Result<()> {
+        let normaliser = 2.0_f64.ln() + 0.5 * TAU.ln();
+        particles.iter().zip(out).for_each(|(u, out)| *out = -0.125 * u[0] * u[0] - normaliser);
+        Ok(())
+    }
+
+    fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> riesz::Result<()> {
+        let most = batch.iter().map(|&n| self.0[n as usize]).fold(0.0, f64::max);
+        for (u, out) in particles.iter().zip(out) {
+            *out = if u[0].exp() > most { -u[0] * batch.len() as f64 } else { f64::NEG_INFINITY };
+        }
+        Ok(())
+    }
+}
+
+/// log Φ(z) for z < −1 by the continued fraction of Mills' ratio, Φ(−a) = φ(a)/(a + 1/(a + 2/(a + …))).
+fn log_normal_cdf(z: f64) -> f64 {
+    let fraction = (1..200).rev().fold(-z, |tail, k| -z + f64::from(k) / tail);
+    log_normal(z, 1.0) - fraction.ln()
+}
+
+/// ∫_{log M}^∞ N(u; 0, σ²) e^{−nu} du = e^{n²σ²/2} Φ(−(log M + nσ²)/σ). One prior draw in 22 is possible here.
+#[test]
+fn a_likelihood_may_exclude_most_of_the_prior() {
+    let model = Uniform(vec![3.0, 30.0, 12.0, 7.0, 21.0]);
+    let (n, variance) = (5.0, 4.0);
+    let evidence = 0.5 * n * n * variance + log_normal_cdf(-(30.0_f64.ln() + n * variance) / 2.0);
+    for seed in 0..3 {
+        let posterior = fit(&model, &AdaptiveOptions::new(Seed(seed)));
+        let found = posterior.report().evidence.unwrap();
+        assert!((found.value - evidence).abs() < 4.0 * found.error, "{found:?} {evidence}");
+        assert!(posterior.mean(|u| f64::from(u[0].exp() > 30.0)).value > 1.0 - 1e-12);
+    }
+}
+
 // ---- laws ------------------------------------------------------------------------------------------------------------
 
 fn small(renewal: Renewal) -> AdaptiveOptions {
@@ -894,7 +947,7 @@ fn a_fit_out_of_time_is_the_posterior_of_what_was_seen() {
         assert_eq!(
             posterior.warnings().first().map(String::as_str),
             Some(&*format!(
-                "the time was up after {seen} of 1000 observations: this is the posterior of those alone; raise max_time"
+                "the fit ended after {seen} of 1000 observations: this is the posterior of those alone; raise max_time or n_steps"
             ))
         );
         let order = Permutation::new(Seed(0), Stream::Shuffle, BlockIndex(0), 1_000);

@@ -1,4 +1,7 @@
-//! Covariances and their Cholesky factors, for dimensions up to some hundred.
+//! Covariances of particles and what stands for their square roots, for dimensions up to some hundred.
+
+use crate::functions::gaussian_process::factor::Factor as Cholesky;
+use faer::Mat;
 
 /// Smallest eigenvalue that is told from zero, as a share of the mean one.
 const FLOOR: f64 = 1e-12;
@@ -67,26 +70,14 @@ impl Factor {
     }
 }
 
-/// The lower factor of A + εI, or `None` where it has none.
+/// The lower factor of A + εI, or `None` where it has none or a pivot is below a few roundings of the variance itself.
 fn cholesky(a: &[f64], d: usize, ridge: f64) -> Option<Vec<f64>> {
-    let mut l = vec![0.0; d * d];
-    for i in 0..d {
-        for j in 0..=i {
-            let dot: f64 = l[i * d..][..j].iter().zip(&l[j * d..][..j]).map(|(x, y)| x * y).sum();
-            let rest = a[i * d + j] - dot;
-            if i == j {
-                let pivot = rest + ridge;
-                // Below a few roundings of the variance itself the pivot is noise.
-                if pivot.is_nan() || pivot <= 4.0 * f64::EPSILON * a[i * d + i].abs() {
-                    return None;
-                }
-                l[i * d + i] = pivot.sqrt();
-            } else {
-                l[i * d + j] = rest / l[j * d + j];
-            }
-        }
-    }
-    Some(l)
+    let raised = Mat::from_fn(d, d, |i, j| a[i * d + j] + if i == j { ridge } else { 0.0 });
+    let factor = Cholesky::new(raised)?;
+    let lower = factor.lower();
+    let noise = |i: usize| lower[(i, i)].powi(2) <= 4.0 * f64::EPSILON * a[i * (d + 1)].abs();
+    let entry = |k: usize| if k % d <= k / d { lower[(k / d, k % d)] } else { 0.0 };
+    (!(0..d).any(noise)).then(|| (0..d * d).map(entry).collect())
 }
 
 /// Mean and covariance of weighted rows, the weights summing to one.

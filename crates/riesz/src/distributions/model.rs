@@ -135,6 +135,38 @@ pub(super) fn log_likelihood(model: &dyn Model, particles: Particles<'_>, batch:
     Ok(values)
 }
 
+/// Σ_{n in batch} log p(x_n∣θ_i), and −∞ without asking where the log-prior is −∞.
+pub(super) fn likelihood_where_possible(
+    model: &dyn Model,
+    positions: &[f64],
+    log_prior: &[f64],
+    batch: &[u32],
+) -> Result<Vec<f64>> {
+    let d = model.dimension();
+    if log_prior.iter().all(|p| *p > f64::NEG_INFINITY) {
+        return log_likelihood(model, Particles::new(positions, d)?, batch);
+    }
+    let possible: Vec<usize> = (0..log_prior.len()).filter(|&i| log_prior[i] > f64::NEG_INFINITY).collect();
+    let rows: Vec<f64> = possible.iter().flat_map(|&i| &positions[i * d..][..d]).copied().collect();
+    let mut out = vec![f64::NEG_INFINITY; log_prior.len()];
+    if !possible.is_empty() {
+        let values =
+            log_likelihood(model, Particles::new(&rows, d)?, batch).map_err(|e| among(e, &possible))?;
+        possible.iter().zip(values).for_each(|(&i, v)| out[i] = v);
+    }
+    Ok(out)
+}
+
+/// The error of a particle of the `possible`, by its place among all.
+fn among(error: Error, possible: &[usize]) -> Error {
+    match error {
+        Error::Density { what, value, particle, theta, batch } => {
+            Error::Density { what, value, particle: possible[particle], theta, batch }
+        }
+        other => other,
+    }
+}
+
 /// Values of a function of particles, tile by tile where the model allows it.
 fn tiled(
     model: &dyn Model,

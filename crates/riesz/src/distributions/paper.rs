@@ -12,10 +12,9 @@
 //! with γ_t = γ/(t₀ + t)^κ and h_t = h m^{−1/(d + 2β)}, Σ_t the covariance of the particles. With γ = κ = 1, t₀ = 0 strategy
 //! 1 holds the posterior of all data after every whole pass.
 
-use super::adaptive::likelihood_where_possible;
 use super::factor::{moments, Factor};
 use super::kde::log_kernel_sums;
-use super::model::{log_prior, Model, Particles};
+use super::model::{likelihood_where_possible, log_prior, Model, Particles};
 use super::posterior::{Evidence, Posterior, Stage, StageKind};
 use super::proposal::normals;
 use super::special::log_sum_exp;

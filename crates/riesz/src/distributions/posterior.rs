@@ -235,7 +235,7 @@ impl Posterior {
         let mut warnings = Vec::new();
         if report.seen < report.observations {
             warnings.push(format!(
-                "the time was up after {} of {} observations: this is the posterior of those alone; raise max_time",
+                "the fit ended after {} of {} observations: this is the posterior of those alone; raise max_time or n_steps",
                 report.seen, report.observations
             ));
         }

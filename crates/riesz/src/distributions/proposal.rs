@@ -13,7 +13,7 @@
 use super::clusters::groups;
 use super::factor::{moments, Factor};
 use super::kde::log_kernel_sums;
-use super::special::log_sum_exp;
+use super::special::{ln_gamma, log_sum_exp};
 use super::weights::systematic;
 use crate::random::{gamma, normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use std::collections::HashMap;
@@ -363,11 +363,9 @@ fn student(address: Address, z: &mut [f64]) {
 /// Its log-density: Γ((ν+d)/2)/(Γ(ν/2) (νπ)^{d/2} s^d) (1 + ‖z‖²/νs²)^{−(ν+d)/2}.
 fn log_student(z: &[f64]) -> f64 {
     let d = z.len() as f64;
-    // Γ((ν+d)/2)/Γ(ν/2), two dimensions at a time; an odd one is left with Γ(3)/Γ(5/2).
-    let pairs: f64 = (0..z.len() / 2).map(|i| ((DEGREES + d) / 2.0 - 1.0 - i as f64).ln()).sum();
-    let odd = if z.len() % 2 == 1 { (2.0 / (0.75 * std::f64::consts::PI.sqrt())).ln() } else { 0.0 };
     let squares: f64 = z.iter().map(|z| z * z).sum();
-    pairs + odd
+    ln_gamma(0.5 * (DEGREES + d))
+        - ln_gamma(0.5 * DEGREES)
         - 0.5 * d * (DEGREES * std::f64::consts::PI).ln()
         - d * WIDTH.ln()
         - 0.5 * (DEGREES + d) * (squares / (DEGREES * WIDTH * WIDTH)).ln_1p()

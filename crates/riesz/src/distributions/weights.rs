@@ -38,8 +38,8 @@ pub fn systematic(weights: &[f64], count: usize, address: Address) -> Vec<usize>
     chosen
 }
 
-/// The largest λ in [0, 1] for which weights `log_weights` + λ·`increments` keep an effective number of `target`
-/// (by bisection, to 2⁻⁴⁰); 0 where they have fewer to begin with.
+/// The largest λ in [0, 1] for which weights `log_weights` + λ·`increments` keep an effective number of `target`, by
+/// bisection to nine digits; 0 where they have fewer for every λ > 0.
 pub fn step_for_size(log_weights: &[f64], increments: &[f64], target: f64) -> f64 {
     let size = |lambda: f64| {
         // 0·(−∞) would be NaN: a particle of no likelihood has no weight for any λ > 0.
@@ -54,7 +54,7 @@ pub fn step_for_size(log_weights: &[f64], increments: &[f64], target: f64) -> f6
         return 1.0;
     }
     let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..40 {
+    while high - low > 1e-9 * high && high > f64::MIN_POSITIVE {
         let middle = 0.5 * (low + high);
         if size(middle) >= target {
             low = middle;
@@ -186,7 +186,10 @@ mod tests {
         assert_eq!(step_for_size(&[0.0; 100], &[1.0; 100], 50.0), 1.0);
         let mut impossible = vec![f64::NEG_INFINITY; 90];
         impossible.extend([0.0; 10]);
-        assert!(step_for_size(&[0.0; 100], &impossible, 50.0) < 1e-11);
+        assert!(step_for_size(&[0.0; 100], &impossible, 50.0) < 1e-300);
+        // A likelihood that is sharper by 1e40 needs a step that is smaller by as much.
+        let sharp: Vec<f64> = increments.iter().map(|g| 1e40 * g).collect();
+        assert!((step_for_size(&[0.0; 100], &sharp, 50.0) * 1e40 / step - 1.0).abs() < 1e-6);
     }
 
     /// Weights U^{−k} have a Pareto tail of shape k; the estimate of 4,000 draws has a deviation of about

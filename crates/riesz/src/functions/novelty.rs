@@ -1,10 +1,10 @@
 //! Novelty detection: which rows are unlike most of those seen.
 
 use super::geometry::{median_distance, Moments};
-use super::options::{Bandwidth, ColumnScaling};
+use super::kernel_machine::options::{Bandwidth, ColumnScaling};
+use super::kernel_machine::training::{check_weights, Prepared};
 use super::quantile::weighted_quantile;
 use super::stored::{insert_expansion, take_expansion};
-use super::training::{check_weights, Prepared};
 use crate::compute::FEATURE_MULTIPLE;
 use crate::data::Rows;
 use crate::driver::Control;

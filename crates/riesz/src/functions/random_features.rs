@@ -1,7 +1,7 @@
 //! Random features as data: what a linear model elsewhere is fitted on.
 
 use super::geometry::{median_distance, Moments};
-use super::options::Bandwidth;
+use super::kernel_machine::options::Bandwidth;
 use crate::compute::{self, Path};
 use crate::data::Rows;
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use super::moves::Walk;
 use super::options::{AdaptiveOptions, Renewal};
-use crate::distributions::model::{log_likelihood, log_prior, Model, Particles};
+use crate::distributions::model::{likelihood_where_possible, log_prior, Model, Particles};
 use crate::distributions::posterior::{Stage, StageKind};
 use crate::distributions::proposal::Proposal;
 use crate::distributions::special::log_sum_exp;
@@ -135,38 +135,6 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Σ_{n in batch} log p(x_n∣θ_i), and −∞ without asking where the log-prior is −∞.
-pub(in crate::distributions) fn likelihood_where_possible(
-    model: &dyn Model,
-    positions: &[f64],
-    log_prior: &[f64],
-    batch: &[u32],
-) -> Result<Vec<f64>> {
-    let d = model.dimension();
-    if log_prior.iter().all(|p| *p > f64::NEG_INFINITY) {
-        return log_likelihood(model, Particles::new(positions, d)?, batch);
-    }
-    let possible: Vec<usize> = (0..log_prior.len()).filter(|&i| log_prior[i] > f64::NEG_INFINITY).collect();
-    let rows: Vec<f64> = possible.iter().flat_map(|&i| &positions[i * d..][..d]).copied().collect();
-    let mut out = vec![f64::NEG_INFINITY; log_prior.len()];
-    if !possible.is_empty() {
-        let values =
-            log_likelihood(model, Particles::new(&rows, d)?, batch).map_err(|e| among(e, &possible))?;
-        possible.iter().zip(values).for_each(|(&i, v)| out[i] = v);
-    }
-    Ok(out)
-}
-
-/// The error of a particle of the `possible`, by its place among all.
-fn among(error: Error, possible: &[usize]) -> Error {
-    match error {
-        Error::Density { what, value, particle, theta, batch } => {
-            Error::Density { what, value, particle: possible[particle], theta, batch }
-        }
-        other => other,
-    }
-}
-
 impl Population {
     /// The particles at `positions`, asked about what `target` needs.
     pub(super) fn at(positions: Vec<f64>, setting: &Setting<'_>, target: Target) -> Result<Self> {
@@ -248,17 +216,16 @@ impl Island {
         };
         let count = self.particles.len() as f64;
         let rest: Vec<f64> = new.iter().map(|l| (1.0 - target.power) * l).collect();
-        // Particles that are few already may be halved: they are renewed at once.
-        let before = effective_size(&self.particles.log_weights);
-        let least = (setting.options.effective * count).min(0.5 * before);
+        // Particles that the batch excludes are lost whatever λ is; of the others half may be, where they are few already:
+        // they are renewed at once.
+        let possible = effective_size(&possible(&self.particles.log_weights, &new));
+        let least = (setting.options.effective * count).min(0.5 * possible);
         let share = step_for_size(&self.particles.log_weights, &rest, least);
-        if share > 0.0 {
-            self.particles.log_weights.iter_mut().zip(&rest).for_each(|(w, l)| *w += share * l);
-        }
-        self.state.log_evidence = log_sum_exp(&self.particles.log_weights) - count.ln();
-        if share == 0.0 || self.state.log_evidence == f64::NEG_INFINITY {
+        if possible == 0.0 || share == 0.0 {
             return Err(Error::Impossible { particles: self.particles.len(), observations: target.next });
         }
+        self.particles.log_weights.iter_mut().zip(&rest).for_each(|(w, l)| *w += share * l);
+        self.state.log_evidence = log_sum_exp(&self.particles.log_weights) - count.ln();
         let size = effective_size(&self.particles.log_weights);
         self.state.variance = self.state.inherited + self.particles.relative_variance();
         self.particles.new = Some(new);
@@ -368,6 +335,12 @@ impl Island {
             }
         }
     }
+}
+
+/// The weights without those of particles that a likelihood excludes.
+fn possible(log_weights: &[f64], likelihood: &[f64]) -> Vec<f64> {
+    let kept = |(w, l): (&f64, &f64)| if *l == f64::NEG_INFINITY { *l } else { *w };
+    log_weights.iter().zip(likelihood).map(kept).collect()
 }
 
 /// Draws from `proposal` with importance weights for `target`.

@@ -32,7 +32,6 @@ use crate::driver::{Control, Due, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::random::BlockIndex;
 use checkpoint::Saved;
-pub(super) use island::likelihood_where_possible;
 use island::{drawn, Island, Population, Setting, Target};
 
 /// Block of the random numbers of the last stage, beyond those of all islands.

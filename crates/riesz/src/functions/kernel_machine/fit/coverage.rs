@@ -3,9 +3,9 @@
 use super::{Fit, Standing};
 use crate::driver::Control;
 use crate::error::Result;
+use crate::functions::kernel_machine::start::initial_offset;
+use crate::functions::kernel_machine::training::effective_rows;
 use crate::functions::quantile::weighted_quantile;
-use crate::functions::start::initial_offset;
-use crate::functions::training::effective_rows;
 use crate::loss::LossSpec;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{BlockDescent, Problem};

@@ -2,15 +2,15 @@
 
 use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
-use super::geometry::{median_distance, Moments};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
 use super::start::first_offset;
-use super::stored::{insert_expansion, take_expansion};
 use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
 use crate::driver::{fingerprint, Control, Phase, Progress};
 use crate::error::{Error, Result};
+use crate::functions::geometry::{median_distance, Moments};
+use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::LossSpec;
 use crate::model::{Container, MODEL};

@@ -3,9 +3,9 @@
 use super::{Fit, Standing};
 use crate::driver::{Control, Due};
 use crate::error::{Error, Result};
-use crate::functions::machine::HistoryEntry;
-use crate::functions::options::Options;
-use crate::functions::race::{Choice, Setting};
+use crate::functions::kernel_machine::machine::HistoryEntry;
+use crate::functions::kernel_machine::options::Options;
+use crate::functions::kernel_machine::race::{Choice, Setting};
 use crate::model::{Container, CHECKPOINT};
 use crate::solver::BlockState;
 use crate::space::{FeatureExpansion, Space};

@@ -4,7 +4,6 @@ mod checkpoint;
 mod coverage;
 
 use super::calibration::Calibration;
-use super::geometry::Moments;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
@@ -13,6 +12,7 @@ use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Due, Phase, Progress};
 use crate::error::Result;
+use crate::functions::geometry::Moments;
 use crate::kernel::FeatureMap;
 use crate::loss::{Loss, LossSpec};
 use crate::random::{BlockIndex, Permutation, Stream};

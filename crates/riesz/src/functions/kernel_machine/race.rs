@@ -6,12 +6,12 @@
 //! the exponent.
 
 use super::evidence::log_evidence;
-use super::geometry::{median_distance, Moments};
 use super::machine::HistoryEntry;
 use super::options::{Bandwidth, ColumnScaling, Options};
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::Result;
+use crate::functions::geometry::{median_distance, Moments};
 use crate::kernel::{KernelSpec, Scaling};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Stream};

@@ -1,0 +1,15 @@
+//! Kernel machines: regression, classification and quantiles from options and rows to a fitted function.
+
+mod calibration;
+mod evidence;
+mod fit;
+mod machine;
+pub(super) mod options;
+pub(super) mod race;
+mod start;
+pub(super) mod training;
+
+pub use calibration::Calibration;
+pub use machine::{HistoryEntry, KernelMachine, Summary};
+pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
+pub use training::Training;
