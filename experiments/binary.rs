@@ -21,8 +21,9 @@ use crate::plot::LineChart;
 use riesz::data::Rows;
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::loss::LossSpec;
+use riesz::operator::Evaluation;
 use riesz::random::{BlockIndex, Permutation, Seed, Stream};
-use riesz::solver::{BlockDescentConfig, FunctionalSgdConfig, Problem, Schedule};
+use riesz::solver::{BlockDescentConfig, FunctionalSgdConfig, Problem, Samples, Schedule, SgdState, Solver};
 use riesz::space::FeatureExpansion;
 use riesz::Error;
 use std::fmt::Write;
@@ -195,16 +196,18 @@ impl Course {
     ) -> Outcome<()> {
         let Settings { ridge, theta, delay, .. } = self.settings;
         let schedule = Schedule::Inverse { theta, delay };
-        let solver = FunctionalSgdConfig { schedule, ridge, average: false }.build()?;
         let loss = LossSpec::Hinge.build(2)?;
-        let mut state = solver.init(self.start(test.columns)?);
+        let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &*loss)?;
+        let mut state = SgdState::new(self.start(test.columns)?);
         // f on the test rows follows f step by step: f ← (1 − γν) f + the new block.
         let (mut last, mut sum) = (vec![0.0_f64; test.len()], vec![0.0_f64; test.len()]);
         let (mut seen, mut seconds) = (0, 0.0);
         for t in 1..=steps {
             let rows = batch(t)?;
             let begun = Instant::now();
-            let taken = solver.step(&mut state, &*loss, rows.rows()?, &rows.y, &vec![1.0; rows.len()]);
+            let ones = vec![1.0; rows.len()];
+            let taken =
+                solver.step(&mut state, Samples { batch: rows.rows()?, targets: &rows.y, weights: &ones });
             seconds += begun.elapsed().as_secs_f64();
             seen += rows.len();
             let info = match taken {

@@ -26,9 +26,10 @@ use crate::plot::LineChart;
 use riesz::data::Rows;
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::loss::Square;
+use riesz::operator::Evaluation;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
-use riesz::solver::{FunctionalSgdConfig, Schedule};
-use riesz::space::{FeatureExpansion, Space};
+use riesz::solver::{FunctionalSgdConfig, Samples, Schedule, SgdState, Solver};
+use riesz::space::{Averaged, Averaging, FeatureExpansion, Function};
 use riesz::{Error, Result};
 use std::f64::consts::PI;
 use std::fmt::Write;
@@ -107,18 +108,20 @@ pub fn run(
     let bandwidth = 0.1 * median_distance(&test);
     let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, batch, seed, Scaling::identity(2))?;
     let schedule = Schedule::Inverse { theta, delay };
-    let solver = FunctionalSgdConfig { schedule, ridge, average: true }.build()?;
-    let mut state = solver.init(FeatureExpansion::new(map, vec![0.0]));
+    let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &Square { outputs: 1 })?;
+    let f = FeatureExpansion::new(map, vec![0.0]).averaging(Averaging { power: 0.0 });
+    let mut state = SgdState::new(f);
     let (mut points, mut ended, ones) = (Vec::new(), None, vec![1.0; batch]);
     for step in 1..=settings.rows / batch {
         let (x, y) = sample(seed, step as u64, batch);
-        let taken = solver.step(&mut state, &Square { outputs: 1 }, Rows::single(&x, 2)?, &y, &ones);
+        let samples = Samples { batch: Rows::single(&x, 2)?, targets: &y, weights: &ones };
+        let taken = solver.step(&mut state, samples);
         ended = taken.err().or_else(|| cancelled().then_some(Error::Cancelled { blocks: step }));
         if ended.is_some() {
             break;
         }
         if step.is_power_of_two() {
-            let (last, average) = (error(&state.f, &test)?, error(&state.average(), &test)?);
+            let (last, average) = (error(&state.f, &test)?, error(&state.f.average(), &test)?);
             let point = Point { step, rows: step * batch, last, average };
             observe(&point);
             points.push(point);

@@ -12,9 +12,10 @@ use riesz::driver::quietly;
 use riesz::functions::{GaussianProcess, GaussianProcessOptions, PosteriorOperatorConfig};
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::loss::Square;
+use riesz::operator::Evaluation;
 use riesz::random::{Address, BlockIndex, Seed, Stream};
-use riesz::solver::{FunctionalSgdConfig, Schedule};
-use riesz::space::{FeatureExpansion, Space};
+use riesz::solver::{FunctionalSgdConfig, Samples, Schedule, SgdState, Solver};
+use riesz::space::{FeatureExpansion, Function};
 use riesz::{Error, Result};
 use std::fmt::Write;
 
@@ -80,15 +81,15 @@ pub fn run(
     let (mean, variance) = closed_form(&x, &y, &test, bandwidth)?;
     let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, settings.block, seed, Scaling::identity(2))?;
     let (schedule, ridge) = (Schedule::Inverse { theta, delay }, NOISE / settings.rows as f64);
-    let solver = FunctionalSgdConfig { schedule, ridge, average: false }.build()?;
-    let mut state = solver.init(FeatureExpansion::new(map.clone(), vec![0.0]));
+    let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &Square { outputs: 1 })?;
+    let mut state = SgdState::new(FeatureExpansion::new(map.clone(), vec![0.0]));
     let mut operator = PosteriorOperatorConfig { map, ridge, schedule }.build()?;
     let (mut points, mut ended, ones) = (Vec::new(), None, vec![1.0; batch]);
     for step in 1..=settings.steps {
         let (rows, targets) = draw(&x, &y, batch, seed, step);
         let rows = Rows::single(&rows, 2)?;
         let taken = solver
-            .step(&mut state, &Square { outputs: 1 }, rows, &targets, &ones)
+            .step(&mut state, Samples { batch: rows, targets: &targets, weights: &ones })
             .and_then(|_| operator.step(rows));
         ended = taken.err().or_else(|| cancelled().then_some(Error::Cancelled { blocks: step }));
         if ended.is_some() {

@@ -7,7 +7,7 @@ use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::loss::{Loss, LossSpec};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::solver::{BlockDescentConfig, BlockState, Problem};
-use riesz::space::{FeatureExpansion, Space};
+use riesz::space::{FeatureExpansion, Function};
 use std::f64::consts::PI;
 
 /// (normal, normal, uniform) of row i.

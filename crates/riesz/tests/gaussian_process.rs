@@ -13,7 +13,7 @@ use riesz::kernel::{FeatureForm, FeatureMap, KernelSpec, Scaling};
 use riesz::model::Container;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::solver::{RidgeConfig, Schedule};
-use riesz::space::{FeatureExpansion, Space};
+use riesz::space::{FeatureExpansion, Function};
 use riesz::Error;
 
 const COLUMNS: usize = 2;

@@ -8,9 +8,10 @@ use riesz::compute::{features, Path};
 use riesz::data::Rows;
 use riesz::kernel::{FeatureMap, KernelSpec, Projection, Scaling};
 use riesz::loss::LossSpec;
+use riesz::operator::Evaluation;
 use riesz::random::{normal_pair, Address, BlockIndex, Seed, Stream};
-use riesz::solver::{FunctionalSgdConfig, RidgeConfig, Schedule};
-use riesz::space::{FeatureExpansion, Space};
+use riesz::solver::{FunctionalSgdConfig, RidgeConfig, Samples, Schedule, SgdState, Solver};
+use riesz::space::{Averaged, Averaging, FeatureExpansion, Function};
 
 /// Standard normals of a purpose.
 fn normals(seed: u64, purpose: u64, n: usize) -> Vec<f64> {
@@ -89,17 +90,19 @@ impl FourPoints {
     fn run(&self, seed: u64, theta: f64, times: &[u64]) -> Vec<[f64; 2]> {
         // A delay t₀ = θh ≥ θν, with h = 1 the curvature of the loss, keeps the first steps below 1/h (spec 2.3).
         let schedule = Schedule::Inverse { theta, delay: theta };
-        let solver = FunctionalSgdConfig { schedule, ridge: RIDGE, average: true }.build().unwrap();
+        let loss = LossSpec::Square.build(OUTPUTS).unwrap();
+        let solver = FunctionalSgdConfig { schedule, ridge: RIDGE }.build(Evaluation, &*loss).unwrap();
         let map =
             FeatureMap::new(KernelSpec::Gaussian, BANDWIDTH, 64, Seed(seed), Scaling::identity(2)).unwrap();
-        let mut state = solver.init(FeatureExpansion::new(map, vec![0.0; OUTPUTS]));
-        let loss = LossSpec::Square.build(OUTPUTS).unwrap();
+        let f = FeatureExpansion::new(map, vec![0.0; OUTPUTS]).averaging(Averaging { power: 0.0 });
+        let mut state = SgdState::new(f);
         let mut errors = Vec::new();
         for t in 1..=times[times.len() - 1] {
             let (x, y) = self.batch(seed, t, 8);
-            solver.step(&mut state, &*loss, Rows::single(&x, 2).unwrap(), &y, &[1.0; 8]).unwrap();
+            let batch = Rows::single(&x, 2).unwrap();
+            solver.step(&mut state, Samples { batch, targets: &y, weights: &[1.0; 8] }).unwrap();
             if times.contains(&t) {
-                errors.push([self.error(&state.f), self.error(&state.average())]);
+                errors.push([self.error(&state.f), self.error(&state.f.average())]);
             }
         }
         errors

@@ -1,10 +1,14 @@
 //! The loop around a solver: progress, cancellation, time budget, checkpoints.
 
+mod batches;
 mod checkpoint;
+mod run;
 
+pub use batches::{Again, Minibatches};
 pub(crate) use checkpoint::fingerprint_of;
 pub(crate) use checkpoint::Due;
 pub use checkpoint::{fingerprint, CheckpointPolicy};
+pub use run::{run, Batches, Ended, Monitor};
 
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};

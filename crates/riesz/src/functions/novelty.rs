@@ -13,7 +13,7 @@ use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::model::{Container, NOVELTY};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use crate::solver::OneClassConfig;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 use crate::kernel::{FeatureMap, Scaling};
 use crate::model::Container;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 
 /// Adds what f is made of: coefficients (blocks×m×C), offset (C), shift and scale of the columns.
 pub(crate) fn insert_expansion(container: &mut Container, f: &FeatureExpansion) -> Result<()> {
     let (map, c) = (f.map(), f.outputs());
-    let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect();
+    let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
     container.insert("coefficients", vec![f.len(), map.block_size, c], coefficients)?;
     container.insert("offset", vec![c], f.offset().to_vec())?;
     container.insert("shift", vec![map.columns()], map.scaling.shift.clone())?;

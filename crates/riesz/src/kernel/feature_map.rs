@@ -179,10 +179,10 @@ impl FeatureMap {
     /// Draws block `index`.
     pub fn draw(&self, index: BlockIndex) -> FeatureBlock {
         match (self.kernel.family(), self.projection) {
-            (Family::Spectral(kernel), Projection::Dense) => {
+            (Family::Spectral(kernel) | Family::Skewed(kernel, _), Projection::Dense) => {
                 FeatureBlock::Dense(self.draw_dense(&*kernel, index))
             }
-            (Family::Spectral(kernel), Projection::Structured) => {
+            (Family::Spectral(kernel) | Family::Skewed(kernel, _), Projection::Structured) => {
                 FeatureBlock::Structured(self.draw_structured(&*kernel, index))
             }
             (Family::DotProduct(coefficients), _) => dot_product::draw(self, coefficients, index),

@@ -7,6 +7,7 @@
 
 mod arc_cosine;
 mod cauchy;
+mod closed_form;
 mod combination;
 mod dot_product;
 mod expression;
@@ -22,6 +23,7 @@ mod skewed;
 mod user;
 
 pub use cauchy::Cauchy;
+pub use closed_form::ClosedForm;
 pub use feature_map::{FeatureForm, FeatureMap, Projection, Scaling};
 pub use gaussian::Gaussian;
 pub use laplacian::Laplacian;
@@ -105,7 +107,7 @@ impl KernelSpec {
     /// The kernel as a shift-invariant one, in x or in log(x + c); `None` for the others.
     pub fn spectral(&self) -> Option<Box<dyn Spectral>> {
         match self.family() {
-            Family::Spectral(kernel) => Some(kernel),
+            Family::Spectral(kernel) | Family::Skewed(kernel, _) => Some(kernel),
             _ => None,
         }
     }
@@ -234,32 +236,16 @@ impl KernelSpec {
 
     /// k(x, x') with bandwidth σ; a user's kernel is known by its features alone.
     pub fn evaluate(&self, x: &[f32], other: &[f32], bandwidth: f64) -> Result<f64> {
-        let wide = |x: &[f32], unit: f64| x.iter().map(|&v| f64::from(v) / unit).collect::<Vec<_>>();
-        let [scaled, plain] = [bandwidth, 1.0].map(|unit| [wide(x, unit), wide(other, unit)]);
-        Ok(match self.family() {
-            Family::Spectral(kernel) => {
-                let input = |v: &f32| match *self {
-                    Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => (f64::from(*v) + c).ln(),
-                    _ => f64::from(*v) / bandwidth,
-                };
-                let difference: Vec<f64> = x.iter().zip(other).map(|(a, b)| input(a) - input(b)).collect();
-                kernel.evaluate(&difference)
+        let unit = if self.has_bandwidth() { bandwidth } else { 1.0 };
+        match self {
+            // Parts of a combination may have a bandwidth or not, each for itself.
+            Self::Sum(terms) => terms.iter().map(|(c, k)| Ok(c * k.evaluate(x, other, bandwidth)?)).sum(),
+            Self::Product(factors) => factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product(),
+            _ => {
+                let wide = |x: &[f32]| x.iter().map(|&v| f64::from(v) / unit).collect::<Vec<_>>();
+                self.family().value(&wide(x), &wide(other), &mut Vec::new())
             }
-            Family::DotProduct(coefficients) => dot_product::evaluate(coefficients, &scaled[0], &scaled[1]),
-            Family::Polynomial(degree, c) => polynomial::evaluate(degree, c, &scaled[0], &scaled[1]),
-            Family::ArcCosine(order) => arc_cosine::evaluate(order, &scaled[0], &scaled[1]),
-            Family::Homogeneous(kernel) => kernel.evaluate(&plain[0], &plain[1]),
-            Family::Semigroup(kernel) => kernel.evaluate(&plain[0], &plain[1]),
-            Family::Sum(terms) => {
-                terms.iter().map(|(c, k)| Ok(c * k.evaluate(x, other, bandwidth)?)).sum::<Result<f64>>()?
-            }
-            Family::Product(factors) => {
-                factors.iter().map(|k| k.evaluate(x, other, bandwidth)).product::<Result<f64>>()?
-            }
-            Family::User(_) => {
-                return Err(Error::Conflict(format!("the kernel {self} is known by its features alone")))
-            }
-        })
+        }
     }
 
     /// How the kernel is computed.
@@ -270,8 +256,8 @@ impl KernelSpec {
             Self::Cauchy => Family::Spectral(Box::new(Cauchy)),
             &Self::Matern(smoothness) => Family::Spectral(Box::new(Matern { smoothness })),
             &Self::RationalQuadratic(alpha) => Family::Spectral(Box::new(RationalQuadratic { alpha })),
-            Self::SkewedChiSquared(_) => Family::Spectral(Box::new(SkewedChiSquared)),
-            Self::SkewedIntersection(_) => Family::Spectral(Box::new(SkewedIntersection)),
+            &Self::SkewedChiSquared(c) => Family::Skewed(Box::new(SkewedChiSquared), c),
+            &Self::SkewedIntersection(c) => Family::Skewed(Box::new(SkewedIntersection), c),
             Self::DotProduct(coefficients) => Family::DotProduct(coefficients),
             &Self::Polynomial(degree, constant) => Family::Polynomial(degree, constant),
             &Self::ArcCosine(order) => Family::ArcCosine(order),
@@ -291,6 +277,8 @@ impl KernelSpec {
 /// A kernel by how it is evaluated and how its features are drawn.
 enum Family<'a> {
     Spectral(Box<dyn Spectral>),
+    /// Shift-invariant in log(x + c).
+    Skewed(Box<dyn Spectral>, f64),
     DotProduct(&'a [f64]),
     Polynomial(u32, f64),
     ArcCosine(u32),
@@ -299,6 +287,37 @@ enum Family<'a> {
     Sum(&'a [(f64, KernelSpec)]),
     Product(&'a [KernelSpec]),
     User(&'a UserKernel),
+}
+
+impl Family<'_> {
+    /// k(x, x') at unit bandwidth; `buffer` is scratch memory.
+    fn value(&self, x: &[f64], other: &[f64], buffer: &mut Vec<f64>) -> Result<f64> {
+        let mut difference = |kernel: &dyn Spectral, input: &dyn Fn(f64) -> f64| {
+            buffer.clear();
+            buffer.extend(x.iter().zip(other).map(|(a, b)| input(*a) - input(*b)));
+            kernel.evaluate(buffer)
+        };
+        Ok(match self {
+            Self::Spectral(kernel) => difference(&**kernel, &|v| v),
+            Self::Skewed(kernel, c) => difference(&**kernel, &|v| (v + c).ln()),
+            Self::DotProduct(coefficients) => dot_product::evaluate(coefficients, x, other),
+            Self::Polynomial(degree, c) => polynomial::evaluate(*degree, *c, x, other),
+            Self::ArcCosine(order) => arc_cosine::evaluate(*order, x, other),
+            Self::Homogeneous(kernel) => kernel.evaluate(x, other),
+            Self::Semigroup(kernel) => kernel.evaluate(x, other),
+            Self::Sum(terms) => {
+                terms.iter().map(|(c, k)| Ok(c * k.family().value(x, other, buffer)?)).sum::<Result<f64>>()?
+            }
+            Self::Product(factors) => {
+                factors.iter().map(|k| k.family().value(x, other, buffer)).product::<Result<f64>>()?
+            }
+            Self::User(_) => {
+                return Err(Error::Conflict(
+                    "a kernel that is a function is known by its features alone".into(),
+                ))
+            }
+        })
+    }
 }
 
 /// Fills `out` from pairs of draws, two words each.

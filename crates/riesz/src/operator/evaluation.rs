@@ -1,20 +1,17 @@
 //! (T f)(x) = f(x).
 
-use super::{Exact, Operator};
+use super::{Exact, Factors, Operator, Points};
 use crate::data::Rows;
-use crate::error::Result;
-use crate::space::{Space, Terms};
 
 /// Evaluation at a point: (T f)(x) = f(x), so T*δ_x = k(x, ·) (lecture §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluation;
 
 impl Operator for Evaluation {
-    fn apply(&self, f: &dyn Space, batch: Rows<'_>, out: &mut [f32]) -> Result<()> {
-        f.evaluate(batch, out)
-    }
+    type Batch<'a> = Rows<'a>;
 
-    fn adjoint<'a>(&self, batch: Rows<'a>, weights: &'a [f32]) -> Terms<'a> {
-        Terms { rows: batch, weights }
+    fn points<'a>(&self, rows: Self::Batch<'a>) -> Vec<Points<'a>> {
+        vec![Points { rows, factors: Factors::Constant(1.0) }]
     }
 }
 

@@ -6,7 +6,7 @@ use crate::data::{tiles, Rows, TILE};
 use crate::error::{positive, Error, Result};
 use crate::loss::Loss;
 use crate::random::BlockIndex;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;

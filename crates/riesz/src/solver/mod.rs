@@ -8,7 +8,7 @@ mod schedule;
 
 pub(crate) use block_descent::weighted_loss;
 pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
-pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, SgdInfo, SgdState};
+pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use schedule::Schedule;
@@ -20,6 +20,21 @@ use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_s
 use faer::linalg::cholesky::llt::solve::{solve_in_place, solve_in_place_scratch};
 use faer::{Mat, MatMut};
 use rayon::prelude::*;
+
+/// A way to move: settings, which `self` holds and which never change, a state, and one step.
+///
+/// Equal states and batches give equal results; the loop around the step is [`crate::driver::run`].
+pub trait Solver {
+    /// What a step looks at.
+    type Batch<'a>;
+    /// All that changes from step to step.
+    type State;
+    /// Facts about one step that the next does not need.
+    type Info;
+
+    /// One step.
+    fn step(&self, state: &mut Self::State, batch: Self::Batch<'_>) -> Result<Self::Info>;
+}
 
 /// Systems up to this size are factorised by one thread.
 const LARGEST_SEQUENTIAL: usize = 2_048;

@@ -5,9 +5,8 @@ use crate::compute::{self, Buffer, Gram, GramRows, GramSample};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::loss::{Loss, Novelty, Smoothed};
-use crate::operator::{Evaluation, Operator};
 use crate::random::BlockIndex;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function, Space, Terms};
 
 /// Settings of [`OneClass`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,7 +102,7 @@ impl OneClass {
         f.truncate(0);
         let total = mass(weights);
         let shares: Vec<f32> = weights.iter().map(|&w| (f64::from(w) / total) as f32).collect();
-        f.step(1.0, Evaluation.adjoint(rows, &shares))?;
+        f.step(1.0, 0.0, &[Terms::new(rows, &shares)])?;
         f.materialise_scale();
         let mut values = vec![0.0; rows.len()];
         f.evaluate(rows, &mut values)?;

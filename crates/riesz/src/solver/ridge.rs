@@ -5,7 +5,7 @@ use crate::compute;
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{positive, Error, Result};
 use crate::random::BlockIndex;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
 use rayon::prelude::*;

@@ -16,6 +16,13 @@ pub enum Schedule {
         /// t₀; 0 is the published form.
         delay: f64,
     },
+    /// γ_t = γ/√(t + t₀): regret O(√T) whatever the loss (lecture §8).
+    InverseRoot {
+        /// γ.
+        step: f64,
+        /// t₀.
+        delay: f64,
+    },
     /// γ_t = γ.
     Constant {
         /// γ.
@@ -28,6 +35,7 @@ impl Schedule {
     pub fn at(&self, t: u64) -> f64 {
         match *self {
             Self::Inverse { theta, delay } => theta / (t as f64 + delay),
+            Self::InverseRoot { step, delay } => step / (t as f64 + delay).sqrt(),
             Self::Constant { step } => step,
         }
     }
@@ -36,6 +44,10 @@ impl Schedule {
         match *self {
             Self::Inverse { theta, delay } => {
                 positive("theta", theta)?;
+                non_negative("delay", delay)?;
+            }
+            Self::InverseRoot { step, delay } => {
+                positive("step", step)?;
                 non_negative("delay", delay)?;
             }
             Self::Constant { step } => {

@@ -1,39 +1,57 @@
 //! f = offset + Σ_b α_bᵀ φ_b: seeded and growing.
 
-use super::{Space, Terms};
-use crate::compute::{self, Path};
-use crate::data::Rows;
-use crate::error::{Error, Result};
+use super::average::RunningAverage;
+use super::{check_columns, Averaged, Averaging, FeatureSpace, Function, Space, Terms};
+use crate::compute::{self, FeatureBlock, Path};
+use crate::data::{Rows, TILE};
+use crate::error::Result;
 use crate::kernel::FeatureMap;
 use crate::random::BlockIndex;
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// A function given by a seed and coefficients: f(x) = offset + s Σ_b α_bᵀ φ_b(x).
 ///
 /// Block b of m features is regenerated from (seed, b) whenever it is needed, so memory is the coefficients alone,
 /// independent of the dimension of the data. A gradient [`Space::step`] draws one fresh block (the second
 /// randomness of doubly stochastic gradients, thesis Algorithm 1) and gives it the coefficients
-/// α = (1/m) Σ_i w_i φ_b(x_i); the decay of all earlier ones is the running scalar s.
+/// α = (γ/m) Σ_i w_i φ_b(x_i); the decay of all earlier ones is the running scalar s. Once there are as many blocks as
+/// [`FeatureExpansion::limited_to`] allows, a step refines those there are, as in [`super::FixedFeatures`].
 #[derive(Clone, Debug)]
 pub struct FeatureExpansion {
     map: FeatureMap,
     offset: Vec<f32>,
     blocks: Vec<Vec<f32>>,
     scale: f64,
+    most: usize,
+    average: Option<RunningAverage>,
     path: Path,
 }
 
 /// Bytes of drawn blocks held at once while evaluating.
 const WAVE_BYTES: usize = 32 << 20;
+/// The running scalar is multiplied into the coefficients before it comes near underflow.
+const LEAST_SCALE: f64 = 1e-12;
 
 impl FeatureExpansion {
     /// The constant function `offset`, with C = `offset.len()` outputs.
     pub fn new(map: FeatureMap, offset: Vec<f32>) -> Self {
-        Self { map, offset, blocks: Vec::new(), scale: 1.0, path: Path::detect() }
+        Self {
+            map,
+            offset,
+            blocks: Vec::new(),
+            scale: 1.0,
+            most: usize::MAX,
+            average: None,
+            path: Path::detect(),
+        }
     }
 
-    /// The features the expansion draws from.
-    pub fn map(&self) -> &FeatureMap {
-        &self.map
+    /// The same function, which steps let grow to at most `blocks` blocks.
+    pub fn limited_to(mut self, blocks: usize) -> Self {
+        self.most = blocks;
+        self
     }
 
     /// The constant part of f.
@@ -46,6 +64,16 @@ impl FeatureExpansion {
         self.path
     }
 
+    /// The next block to be drawn.
+    pub fn next(&self) -> BlockIndex {
+        BlockIndex(self.blocks.len() as u64)
+    }
+
+    /// The features the expansion draws from.
+    pub fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
     /// Number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
@@ -56,19 +84,17 @@ impl FeatureExpansion {
         self.blocks.is_empty()
     }
 
-    /// The next block to be drawn.
-    pub fn next(&self) -> BlockIndex {
-        BlockIndex(self.blocks.len() as u64)
+    /// Block `b`, whether f has it already or not.
+    pub fn draw(&self, b: usize) -> FeatureBlock {
+        self.map.draw(BlockIndex(b as u64))
     }
 
-    /// Coefficients of block `b`, m×C row-major, without the running scalar.
-    pub fn coefficients(&self, b: usize) -> &[f32] {
-        &self.blocks[b]
-    }
-
-    /// The running scalar s.
-    pub fn scale(&self) -> f64 {
-        self.scale
+    /// Coefficients of block `b`, m×C row-major.
+    pub fn coefficients(&self, b: usize) -> Cow<'_, [f32]> {
+        match self.scale as f32 {
+            1.0 => Cow::Borrowed(&self.blocks[b]),
+            scale => self.blocks[b].iter().map(|a| a * scale).collect(),
+        }
     }
 
     /// Appends a block with the given m×C coefficients.
@@ -89,30 +115,20 @@ impl FeatureExpansion {
     }
 
     /// Multiplies the running scalar into the coefficients.
-    pub fn materialise_scale(&mut self) {
+    pub(crate) fn materialise_scale(&mut self) {
         let scale = std::mem::replace(&mut self.scale, 1.0) as f32;
         if scale != 1.0 {
             self.blocks.iter_mut().flatten().for_each(|a| *a *= scale);
         }
     }
 
-    /// The same function with the coefficients of block b multiplied by `factor(b)`.
-    pub fn reweighted(&self, factor: impl Fn(usize) -> f64) -> Self {
-        let mut other = self.clone();
-        for (b, block) in other.blocks.iter_mut().enumerate() {
-            let factor = factor(b) as f32;
-            block.iter_mut().for_each(|a| *a *= factor);
-        }
-        other
-    }
-
     /// out += (blocks `range` of f)(rows), without offset.
-    pub fn add_blocks(&self, range: std::ops::Range<usize>, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+    pub fn add_blocks(&self, range: Range<usize>, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
         let wave = (WAVE_BYTES / self.map.block_bytes()).clamp(1, 64);
         let scale = self.scale as f32;
         for start in range.clone().step_by(wave) {
             let some = start..(start + wave).min(range.end);
-            let drawn: Vec<_> = some.clone().map(|b| self.map.draw(BlockIndex(b as u64))).collect();
+            let drawn: Vec<_> = some.clone().map(|b| self.draw(b)).collect();
             let scaled: Vec<Vec<f32>> = match scale {
                 1.0 => Vec::new(),
                 _ => {
@@ -121,50 +137,142 @@ impl FeatureExpansion {
             };
             let coefficients = if scale == 1.0 { &self.blocks[some] } else { &scaled[..] };
             let pairs: Vec<_> = drawn.iter().zip(coefficients).map(|(d, c)| (d, &c[..])).collect();
-            compute::apply(self.path, &pairs, rows, self.outputs(), out)?;
+            self.add_drawn(&pairs, rows, out)?;
         }
         Ok(())
     }
 
-    fn check_columns(&self, rows: Rows<'_>) -> Result<()> {
-        let (expected, found) = (self.map.columns(), rows.columns());
-        if expected == found {
-            Ok(())
-        } else {
-            Err(Error::Columns { expected, found })
+    /// out += Σ_b Φ_b A_b. Few rows leave nothing to divide among the threads but the blocks, whose values are then added
+    /// in their order: the bits are the same either way.
+    fn add_drawn(&self, pairs: &[(&FeatureBlock, &[f32])], rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+        let c = self.outputs();
+        if rows.len() > TILE || pairs.len() == 1 {
+            return compute::apply(self.path, pairs, rows, c, out);
         }
+        let values: Vec<Vec<f32>> = pairs
+            .par_iter()
+            .map(|pair| {
+                let mut values = vec![0.0; rows.len() * c];
+                compute::apply(self.path, std::slice::from_ref(pair), rows, c, &mut values).map(|()| values)
+            })
+            .collect::<Result<_>>()?;
+        values.iter().for_each(|values| out.iter_mut().zip(values).for_each(|(out, v)| *out += v));
+        Ok(())
+    }
+
+    /// f ← shrink·f by the running scalar.
+    fn shrink(&mut self, shrink: f64) {
+        // γν = 1 occurs (θν = 1: at the first step): drop what came before instead of dividing by zero later.
+        if shrink == 0.0 {
+            self.blocks.iter_mut().flatten().for_each(|a| *a = 0.0);
+            self.scale = 1.0;
+            return;
+        }
+        self.scale *= shrink;
+        if self.scale.abs() < LEAST_SCALE {
+            self.materialise_scale();
+        }
+    }
+
+    /// factor Σ_i w_i φ_b(x_i) in units of the running scalar, m×C row-major.
+    fn gradient(&self, b: usize, factor: f64, terms: &[Terms<'_>]) -> Result<Vec<f32>> {
+        let (m, c) = (self.map.block_size, self.outputs());
+        let block = self.draw(b);
+        let mut sums = vec![0.0_f64; m * c];
+        for Terms { rows, weights } in terms {
+            let part = compute::adjoint(self.path, &block, *rows, weights, c)?;
+            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += f64::from(part));
+        }
+        let factor = factor / self.scale;
+        Ok((0..m * c).map(|i| (sums[i % c * m + i / c] * factor) as f32).collect())
+    }
+
+    /// α_b ← α_b + (γ/M) Σ_i w_i φ_b(x_i) for the M features of all blocks.
+    fn refine(&mut self, size: f64, terms: &[Terms<'_>]) -> Result<()> {
+        let factor = size / (self.map.block_size * self.len()) as f64;
+        let all: Vec<usize> = (0..self.len()).collect();
+        let steps: Vec<Vec<f32>> =
+            all.into_par_iter().map(|b| self.gradient(b, factor, terms)).collect::<Result<_>>()?;
+        for (block, step) in self.blocks.iter_mut().zip(steps) {
+            block.iter_mut().zip(step).for_each(|(a, step)| *a += step);
+        }
+        Ok(())
     }
 }
 
-impl Space for FeatureExpansion {
+impl Function for FeatureExpansion {
+    fn columns(&self) -> usize {
+        self.map.columns()
+    }
+
     fn outputs(&self) -> usize {
         self.offset.len()
     }
 
     fn evaluate(&self, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
-        self.check_columns(rows)?;
+        check_columns(self, rows)?;
         out.chunks_exact_mut(self.outputs()).for_each(|row| row.copy_from_slice(&self.offset));
         self.add_blocks(0..self.len(), rows, out)
     }
+}
 
-    fn step(&mut self, shrink: f64, terms: Terms<'_>) -> Result<()> {
-        self.check_columns(terms.rows)?;
-        // γν = 1 occurs (θν = 1: at the first step): drop what came before instead of dividing by zero later.
-        if shrink == 0.0 {
-            self.blocks.iter_mut().flatten().for_each(|a| *a = 0.0);
-            self.scale = 1.0;
+impl Space for FeatureExpansion {
+    fn step(&mut self, size: f64, ridge: f64, terms: &[Terms<'_>]) -> Result<()> {
+        terms.iter().try_for_each(|terms| check_columns(self, terms.rows))?;
+        self.shrink(1.0 - size * ridge);
+        if self.len() < self.most {
+            let fresh = self.gradient(self.len(), size / self.map.block_size as f64, terms)?;
+            self.blocks.push(fresh);
         } else {
-            self.scale *= shrink;
-            if self.scale.abs() < 1e-12 {
-                self.materialise_scale();
-            }
+            self.refine(size, terms)?;
         }
-        let (m, c) = (self.map.block_size, self.outputs());
-        let block = self.map.draw(self.next());
-        let sums = compute::adjoint(self.path, &block, terms.rows, terms.weights, c)?;
-        let factor = 1.0 / (m as f64 * self.scale);
-        let at = |i: usize| (f64::from(sums[i % c * m + i / c]) * factor) as f32;
-        self.blocks.push((0..m * c).map(at).collect());
+        if let Some(average) = &mut self.average {
+            average.take(self.scale, self.blocks.iter().map(|block| &block[..]));
+        }
         Ok(())
+    }
+}
+
+impl Averaged for FeatureExpansion {
+    fn averaging(mut self, rule: Averaging) -> Self {
+        self.average = Some(RunningAverage::new(rule));
+        self
+    }
+
+    fn average(&self) -> Self {
+        let mut mean = Self { average: None, ..self.clone() };
+        match &self.average {
+            Some(average) if average.steps > 0 => {
+                (mean.blocks, mean.scale) = (average.parts().collect(), 1.0)
+            }
+            _ => mean.materialise_scale(),
+        }
+        mean
+    }
+}
+
+impl FeatureSpace for FeatureExpansion {
+    fn map(&self) -> &FeatureMap {
+        self.map()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn draw(&self, b: usize) -> FeatureBlock {
+        self.draw(b)
+    }
+
+    fn coefficients(&self, b: usize) -> Cow<'_, [f32]> {
+        self.coefficients(b)
+    }
+
+    fn push(&mut self, coefficients: Vec<f32>) {
+        self.push(coefficients);
+    }
+
+    fn replace(&mut self, b: usize, coefficients: Vec<f32>) {
+        self.replace(b, coefficients);
     }
 }

@@ -13,7 +13,7 @@ use crate::functions::HistoryEntry;
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::model::{Container, RATIO};
 use crate::random::Seed;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
 use crate::solver::RidgeConfig;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 
 /// Variances at test points known in advance, in units of s² and with `noise` = σ²/s²: one ridge regression per test
 /// point x*_i, on the targets y_j = k(x*_i, x_j) and with ν = σ²/n, all of them as one problem of many outputs. Then

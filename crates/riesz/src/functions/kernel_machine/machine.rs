@@ -14,9 +14,10 @@ use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::LossSpec;
 use crate::model::{Container, MODEL};
+use crate::operator::Evaluation;
 use crate::random::Seed;
-use crate::solver::{FunctionalSgdConfig, Schedule};
-use crate::space::{FeatureExpansion, Space};
+use crate::solver::{FunctionalSgdConfig, Samples, Schedule, SgdState, Solver};
+use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -217,8 +218,8 @@ impl KernelMachine {
         let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
         let schedule =
             Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
-        let solver = FunctionalSgdConfig { schedule, ridge, average: false }.build()?;
-        let mut state = solver.init(self.f.clone());
+        let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &*loss)?;
+        let mut state = SgdState::new(self.f.clone());
         let t = loss.targets();
         let most = data.rows.len().div_ceil(options.batch_size);
         for start in (0..data.rows.len()).step_by(options.batch_size) {
@@ -230,7 +231,8 @@ impl KernelMachine {
                 break;
             }
             let (y, w) = (&encoded[range.start * t..range.end * t], &weights[range.clone()]);
-            let info = solver.step(&mut state, &*loss, data.rows.slice(range), y, w)?;
+            let samples = Samples { batch: data.rows.slice(range), targets: y, weights: w };
+            let info = solver.step(&mut state, samples)?;
             let (phase, done, elapsed) = (Phase::Stream, state.step as usize, control.elapsed());
             let (held_out_loss, held_out_error) = (None, None);
             control.report(Progress {

@@ -8,7 +8,7 @@ use crate::functions::kernel_machine::options::Options;
 use crate::functions::kernel_machine::race::{Choice, Setting};
 use crate::model::{Container, CHECKPOINT};
 use crate::solver::BlockState;
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 use std::path::Path;
 
 impl Fit<'_> {
@@ -34,7 +34,7 @@ impl Fit<'_> {
         container.set_field("absorbing", &standing.absorbing)?;
         container.set_field("calibration", &standing.calibration)?;
         container.set_field("shifts", &standing.shifts)?;
-        let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect();
+        let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
         container.insert("coefficients", vec![f.len(), f.map().block_size, f.outputs()], coefficients)?;
         let predictions = standing.state.predictions.clone();
         container.insert("predictions", vec![self.rows.len(), f.outputs()], predictions)?;

@@ -17,7 +17,7 @@ use crate::kernel::FeatureMap;
 use crate::loss::{Loss, LossSpec};
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem, RidgeConfig};
-use crate::space::{FeatureExpansion, Space};
+use crate::space::{FeatureExpansion, Function};
 
 /// What a fit returns.
 pub(crate) struct Outcome {

@@ -1,0 +1,79 @@
+//! The one loop around every solver.
+
+use super::{CheckpointPolicy, Control, Due, Progress};
+use crate::error::Result;
+use crate::solver::Solver;
+
+/// Where the batches of a solver come from.
+pub trait Batches<S: Solver> {
+    /// The next batch; `None` at the end of a pass.
+    fn next(&mut self) -> Result<Option<S::Batch<'_>>>;
+
+    /// Begins another pass.
+    fn rewind(&mut self) -> Result<()>;
+}
+
+/// What is watched while a solver runs, and when it ends.
+pub trait Monitor<S: Solver> {
+    /// Whether the run is over; asked before every step.
+    fn finished(&mut self, state: &S::State) -> bool;
+
+    /// After a step: takes note of it and says where the run stands.
+    fn observe(&mut self, state: &S::State, info: S::Info) -> Result<Progress>;
+
+    /// At the end of the batches: whether another pass begins.
+    fn begins_another_pass(&mut self, _state: &S::State) -> bool {
+        false
+    }
+
+    /// Writes a checkpoint; nothing unless the run can be resumed.
+    fn save(&self, _state: &S::State, _policy: &CheckpointPolicy) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The monitor said so.
+    Finished,
+    /// The batches were used up.
+    Exhausted,
+    /// The time budget was spent.
+    OutOfTime,
+}
+
+/// Steps until the monitor is satisfied, the batches are used up or the time is; the observer of `control` is told of every
+/// step, a cancelled run ends with [`crate::Error::Cancelled`], and checkpoints are written when they are due.
+pub fn run<S: Solver>(
+    solver: &S,
+    state: &mut S::State,
+    batches: &mut impl Batches<S>,
+    monitor: &mut impl Monitor<S>,
+    control: &mut Control<'_>,
+) -> Result<Ended> {
+    let mut due = Due::new();
+    loop {
+        if monitor.finished(state) {
+            return Ok(Ended::Finished);
+        }
+        if control.out_of_time() {
+            return Ok(Ended::OutOfTime);
+        }
+        let Some(batch) = batches.next()? else {
+            if !monitor.begins_another_pass(state) {
+                return Ok(Ended::Exhausted);
+            }
+            batches.rewind()?;
+            continue;
+        };
+        let info = solver.step(state, batch)?;
+        let progress = monitor.observe(state, info)?;
+        control.report(progress)?;
+        if let Some(policy) = &control.checkpoint {
+            if due.now(policy) {
+                monitor.save(state, policy)?;
+            }
+        }
+    }
+}
