@@ -148,7 +148,7 @@ mod tests {
             let values: Vec<f64> = (0..8).map(f).collect();
             let gamma = config.schedule.at(t as u64 + 1);
             let mut phi = vec![0.0; 4 * 64];
-            features(start().path(), &map.draw(BlockIndex(t as u64)), rows, &mut phi).unwrap();
+            features(start().device(), &map.draw(BlockIndex(t as u64)), rows, &mut phi).unwrap();
             let kernel = |i: usize, j: usize| {
                 (0..64).map(|k| f64::from(phi[i * 64 + k] * phi[j * 64 + k])).sum::<f64>() / 64.0
             };

@@ -1,7 +1,7 @@
 //! f = offset + Σ_b α_bᵀ φ_b: seeded and growing.
 
 use super::{Space, Terms};
-use crate::compute::{self, Path};
+use crate::compute::{self, Device};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::FeatureMap;
@@ -19,7 +19,7 @@ pub struct FeatureExpansion {
     offset: Vec<f32>,
     blocks: Vec<Vec<f32>>,
     scale: f64,
-    path: Path,
+    device: Device,
 }
 
 /// Bytes of drawn blocks held at once while evaluating.
@@ -28,7 +28,7 @@ const WAVE_BYTES: usize = 32 << 20;
 impl FeatureExpansion {
     /// The constant function `offset`, with C = `offset.len()` outputs.
     pub fn new(map: FeatureMap, offset: Vec<f32>) -> Self {
-        Self { map, offset, blocks: Vec::new(), scale: 1.0, path: Path::detect() }
+        Self { map, offset, blocks: Vec::new(), scale: 1.0, device: Device::default() }
     }
 
     /// The features the expansion draws from.
@@ -41,9 +41,9 @@ impl FeatureExpansion {
         &self.offset
     }
 
-    /// The instruction path features are computed on.
-    pub fn path(&self) -> Path {
-        self.path
+    /// Where features are computed.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// Number of blocks.
@@ -121,7 +121,7 @@ impl FeatureExpansion {
             };
             let coefficients = if scale == 1.0 { &self.blocks[some] } else { &scaled[..] };
             let pairs: Vec<_> = drawn.iter().zip(coefficients).map(|(d, c)| (d, &c[..])).collect();
-            compute::apply(self.path, &pairs, rows, self.outputs(), out)?;
+            compute::apply(self.device, &pairs, rows, self.outputs(), out)?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Space for FeatureExpansion {
         }
         let (m, c) = (self.map.block_size, self.outputs());
         let block = self.map.draw(self.next());
-        let sums = compute::adjoint(self.path, &block, terms.rows, terms.weights, c)?;
+        let sums = compute::adjoint(self.device, &block, terms.rows, terms.weights, c)?;
         let factor = 1.0 / (m as f64 * self.scale);
         let at = |i: usize| (f64::from(sums[i % c * m + i / c]) * factor) as f32;
         self.blocks.push((0..m * c).map(at).collect());

@@ -40,7 +40,7 @@ impl Space for FixedFeatures {
         let factor = 1.0 / (m * self.0.len()) as f32;
         for b in 0..self.0.len() {
             let block = self.0.map().draw(BlockIndex(b as u64));
-            let sums = compute::adjoint(self.0.path(), &block, terms.rows, terms.weights, c)?;
+            let sums = compute::adjoint(self.0.device(), &block, terms.rows, terms.weights, c)?;
             let old = self.0.coefficients(b);
             let new = (0..m * c).map(|i| shrink as f32 * old[i] + factor * sums[i % c * m + i / c]).collect();
             self.0.replace(b, new);
