@@ -70,6 +70,6 @@ mod _riesz {
     /// The instruction path of the hot kernels: portable, avx2, avx512 or amx.
     #[pyfunction]
     fn simd_path() -> String {
-        riesz::compute::Path::detect().to_string()
+        riesz::compute::Device::default().to_string()
     }
 }

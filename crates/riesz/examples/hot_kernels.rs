@@ -7,8 +7,8 @@
 //! structured pipeline the time per pass (features, cosine, Φ A and Φᵀ R) and its share of that peak.
 
 use riesz::compute::{
-    adjoint, apply, normal_equations, Activation, DenseBlock, FeatureBlock, Gram, GramRows, GramSample,
-    Input, Path, StructuredBlock,
+    adjoint, apply, normal_equations, Activation, DenseBlock, Device, FeatureBlock, Gram, GramRows,
+    GramSample, Input, StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{BlockIndex, Seed};
@@ -78,9 +78,9 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 }
 
 fn run() -> riesz::Result<()> {
-    let path = Path::detect();
+    let device = Device::default();
     let peak = peak();
-    println!("path {path}, peak {:.0} GFLOP/s", peak / 1e9);
+    println!("device {device}, peak {:.0} GFLOP/s", peak / 1e9);
     for (n, d, m, c) in [(8_192, 784, 1_024, 10), (8_192, 54, 1_024, 1), (8_192, 54, 1_024, 10)] {
         let x = pseudo(n * d);
         let rows = Rows::single(&x, d)?;
@@ -88,8 +88,8 @@ fn run() -> riesz::Result<()> {
         let mut out = vec![0.0; n * c];
         let mut time = |block: &FeatureBlock| {
             (
-                best(|| drop(apply(path, &[(block, &a)], rows, c, &mut out))),
-                best(|| drop(adjoint(path, block, rows, &r, c))),
+                best(|| drop(apply(device, &[(block, &a)], rows, c, &mut out))),
+                best(|| drop(adjoint(device, block, rows, &r, c))),
             )
         };
         let (da, dr) = time(&dense(d, m));
@@ -108,15 +108,15 @@ fn run() -> riesz::Result<()> {
         let weights = vec![1.0; n];
         let residual = pseudo(n * 10);
         let block = structured(d, m);
-        for path in Path::available() {
+        for device in Device::available() {
             let mut gram = Gram::default();
             let sample = GramSample::new(n, n, Seed(1), BlockIndex(0));
             let gram_rows = GramRows { weights: &weights, sample, chunk: 4_096 };
-            let t = best(|| drop(normal_equations(path, &block, rows, &residual, gram_rows, &mut gram)));
-            let f = best(|| drop(adjoint(path, &block, rows, &residual, 10)));
+            let t = best(|| drop(normal_equations(device, &block, rows, &residual, gram_rows, &mut gram)));
+            let f = best(|| drop(adjoint(device, &block, rows, &residual, 10)));
             let rate = n as f64 * (m * (m + 1)) as f64 / (t - f);
             println!(
-                "Gram m={m} {path}: {:.1} ms with gradient, {:.1} ms gradient alone; Gram {:.0} GFLOP/s",
+                "Gram m={m} {device}: {:.1} ms with gradient, {:.1} ms gradient alone; Gram {:.0} GFLOP/s",
                 t * 1e3,
                 f * 1e3,
                 rate / 1e9

@@ -32,6 +32,24 @@ pub enum Error {
     /// Two settings that exclude each other.
     #[error("{0}")]
     Conflict(String),
+    /// Instructions that this machine does not have.
+    #[error("this machine has no {wanted} instructions; the best it has are {best}")]
+    Instructions {
+        /// What was asked for.
+        wanted: crate::compute::Path,
+        /// The best there is.
+        best: crate::compute::Path,
+    },
+    /// An array that does not fit the others it is computed with.
+    #[error("{what} has {found} numbers, expected {expected}")]
+    Length {
+        /// The array at fault.
+        what: &'static str,
+        /// Numbers it should have, in words.
+        expected: String,
+        /// Numbers it has.
+        found: usize,
+    },
     /// A matrix with the wrong number of columns.
     #[error("expected {expected} columns, found {found}")]
     Columns {

@@ -336,7 +336,7 @@ fn sweeps_with_a_ridge_reach_the_regularised_optimum() {
             (0..700).map(|i| task.weights[i] / mass * (task.targets[i] - state.predictions[i])).collect();
         let part = |b: usize| {
             let block = state.f.map().draw(BlockIndex(b as u64));
-            let g = compute::adjoint(state.f.path(), &block, rows, &residual, 1).unwrap();
+            let g = compute::adjoint(state.f.device(), &block, rows, &residual, 1).unwrap();
             let pull = state.f.coefficients(b).iter().map(move |a| ridge as f32 * m as f32 * a);
             g.into_iter().zip(pull).map(|(g, p)| f64::from(g - p).powi(2)).sum::<f64>()
         };

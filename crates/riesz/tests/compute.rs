@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use riesz::compute::{
-    adjoint, apply, features, normal_equations, Activation, DenseBlock, FeatureBlock, Gram, GramRows,
+    adjoint, apply, features, normal_equations, Activation, DenseBlock, Device, FeatureBlock, Gram, GramRows,
     GramSample, Input, Path, StructuredBlock,
 };
 use riesz::data::Rows;
@@ -99,8 +99,8 @@ impl Case {
         })
     }
 
-    fn describe(&self, path: Path) -> String {
-        format!("{path}, {self:?}")
+    fn describe(&self, device: Device) -> String {
+        format!("{device}, {self:?}")
     }
 }
 
@@ -164,9 +164,9 @@ fn reference(block: &FeatureBlock, x: &[f32]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Φ as the machine computes it.
-fn machine_features(path: Path, block: &FeatureBlock, rows: Rows<'_>) -> Vec<f32> {
+fn machine_features(device: Device, block: &FeatureBlock, rows: Rows<'_>) -> Vec<f32> {
     let mut phi = vec![f32::NAN; rows.len() * block.features()];
-    features(path, block, rows, &mut phi).unwrap();
+    features(device, block, rows, &mut phi).unwrap();
     phi
 }
 
@@ -185,12 +185,12 @@ proptest! {
         let (x, block) = (case.x(), case.block());
         let rows = Rows::single(&x, case.columns).unwrap();
         let (expected, sizes) = reference(&block, &x);
-        for path in Path::available() {
-            let phi = machine_features(path, &block, rows);
+        for device in Device::available() {
+            let phi = machine_features(device, &block, rows);
             for (i, (value, expected)) in phi.iter().zip(&expected).enumerate() {
                 let error = (f64::from(*value) - expected).abs();
                 let bound = 3e-7 + 8.0 * 4.5 * ROUNDOFF * (2.0 + sizes[i]);
-                prop_assert!(error <= bound, "{}: {error:e} > {bound:e} at {i}", case.describe(path));
+                prop_assert!(error <= bound, "{}: {error:e} > {bound:e} at {i}", case.describe(device));
             }
         }
     }
@@ -206,20 +206,20 @@ proptest! {
         let (x, block, m, c) = (case.x(), case.block(), case.features, case.outputs);
         let rows = Rows::single(&x, case.columns).unwrap();
         let (a, r) = (case.numbers(7, m * c), case.numbers(8, case.rows * c));
-        for path in Path::available() {
-            let phi = machine_features(path, &block, rows);
+        for device in Device::available() {
+            let phi = machine_features(device, &block, rows);
             let mut f = vec![0.25; case.rows * c];
             // Twice the block, with coefficients A and −3A: F = ¼ − 2ΦA.
             let other: Vec<f32> = a.iter().map(|v| -3.0 * v).collect();
-            apply(path, &[(&block, &a), (&block, &other)], rows, c, &mut f).unwrap();
-            let g = adjoint(path, &block, rows, &r, c).unwrap();
+            apply(device, &[(&block, &a), (&block, &other)], rows, c, &mut f).unwrap();
+            let g = adjoint(device, &block, rows, &r, c).unwrap();
             let (mut left, mut right, mut slack) = (0.0, 0.0, 0.0);
             for k in 0..c {
                 for i in 0..case.rows {
                     let (sum, size) = dot((0..m).map(|j| (phi[i * m + j], a[j * c + k])));
                     let error = (f64::from(f[i * c + k]) - (0.25 - 2.0 * sum)).abs();
                     let bound = ROUNDOFF * (4.0 * (m + 2) as f64 * size + 1.0);
-                    prop_assert!(error <= bound, "ΦA, {}: {error:e} > {bound:e}", case.describe(path));
+                    prop_assert!(error <= bound, "ΦA, {}: {error:e} > {bound:e}", case.describe(device));
                     left += 0.5 * (0.25 - f64::from(f[i * c + k])) * f64::from(r[i * c + k]);
                     slack += bound * f64::from(r[i * c + k]).abs();
                 }
@@ -227,19 +227,19 @@ proptest! {
                     let (sum, size) = dot((0..case.rows).map(|i| (phi[i * m + j], r[i * c + k])));
                     let error = (f64::from(g[k * m + j]) - sum).abs();
                     let bound = ROUNDOFF * (case.rows.min(1_024) + 2) as f64 * size;
-                    prop_assert!(error <= bound, "ΦᵀR, {}: {error:e} > {bound:e}", case.describe(path));
+                    prop_assert!(error <= bound, "ΦᵀR, {}: {error:e} > {bound:e}", case.describe(device));
                     right += f64::from(g[k * m + j]) * f64::from(a[j * c + k]);
                     slack += bound * f64::from(a[j * c + k]).abs();
                 }
             }
-            prop_assert!((left - right).abs() <= slack, "{}: {left} vs {right}", case.describe(path));
+            prop_assert!((left - right).abs() <= slack, "{}: {left} vs {right}", case.describe(device));
         }
     }
 }
 
 /// √w φ as it enters the Gram matrix: in single precision, or rounded to bfloat16 (8 bits, ties to even).
-fn rounded(path: Path, value: f32) -> f32 {
-    if path != Path::Amx {
+fn rounded(device: Device, value: f32) -> f32 {
+    if device.path() != Path::Amx {
         return value;
     }
     let bits = value.to_bits();
@@ -279,22 +279,22 @@ proptest! {
         let (x, block, m, n) = (case.x(), case.block(), case.features, case.rows);
         let rows = Rows::single(&x, case.columns).unwrap();
         let (w, r) = (weights(case.seed, n), case.numbers(8, n * case.outputs));
-        for path in Path::available() {
-            let phi = machine_features(path, &block, rows);
+        for device in Device::available() {
+            let phi = machine_features(device, &block, rows);
             let p: Vec<f32> = (0..n * m).map(|i| phi[i] * w[i / m].sqrt()).collect();
-            let q: Vec<f32> = p.iter().map(|&v| rounded(path, v)).collect();
+            let q: Vec<f32> = p.iter().map(|&v| rounded(device, v)).collect();
             let mut gram = Gram::default();
-            let gradient = normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram).unwrap();
-            prop_assert_eq!(gradient, adjoint(path, &block, rows, &r, case.outputs).unwrap());
+            let gradient = normal_equations(device, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram).unwrap();
+            prop_assert_eq!(gradient, adjoint(device, &block, rows, &r, case.outputs).unwrap());
             prop_assert_eq!(gram.features(), m);
             for i in [0, 1, 15, 16, 31, 32, 63, m / 2, m - 1] {
                 for (j, &entry) in gram_row(&gram, i).iter().enumerate() {
                     let (sum, size) = dot((0..n).map(|k| (q[k * m + i], q[k * m + j])));
                     let (error, bound) = ((f64::from(entry) - sum).abs(), (n + 2) as f64 * ROUNDOFF * size);
-                    prop_assert!(error <= bound, "({i}, {j}), {}: {error:e} > {bound:e}", case.describe(path));
+                    prop_assert!(error <= bound, "({i}, {j}), {}: {error:e} > {bound:e}", case.describe(device));
                     let (exact, size) = dot((0..n).map(|k| (p[k * m + i], p[k * m + j])));
-                    let coarse = if path == Path::Amx { 1.01 * size / 128.0 } else { 0.0 };
-                    prop_assert!((f64::from(entry) - exact).abs() <= bound + coarse, "{}", case.describe(path));
+                    let coarse = if device.path() == Path::Amx { 1.01 * size / 128.0 } else { 0.0 };
+                    prop_assert!((f64::from(entry) - exact).abs() <= bound + coarse, "{}", case.describe(device));
                 }
             }
         }
@@ -314,24 +314,27 @@ fn rows_without_a_say_are_passed_over() {
             values.iter().enumerate().map(|(i, &v)| if has_a_say(i / each) { v } else { 0.0 }).collect()
         };
         let (w, r) = (masked(weights(4, n), 1), masked(case.numbers(5, n * c), c));
-        for path in Path::available() {
-            let phi = machine_features(path, &block, rows);
+        for device in Device::available() {
+            let phi = machine_features(device, &block, rows);
             let mut gram = Gram::default();
             let gradient =
-                normal_equations(path, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram)
+                normal_equations(device, &block, rows, &r, gram_rows(&w, everything(n), 2_048), &mut gram)
                     .unwrap();
             for i in 0..m {
                 for k in 0..c {
                     let (sum, size) = dot((0..n).map(|row| (phi[row * m + i], r[row * c + k])));
                     assert!(
                         (f64::from(gradient[k * m + i]) - sum).abs() <= 1e-5 * size,
-                        "{path}, feature {i}"
+                        "{device}, feature {i}"
                     );
                 }
                 for (j, &entry) in gram_row(&gram, i).iter().enumerate() {
                     let (sum, size) = dot((0..n).map(|row| (w[row] * phi[row * m + i], phi[row * m + j])));
-                    let bound = if path == Path::Amx { size / 100.0 } else { 1e-5 * size };
-                    assert!((f64::from(entry) - sum).abs() <= bound, "{path}, ({i}, {j}): {entry} not {sum}");
+                    let bound = if device.path() == Path::Amx { size / 100.0 } else { 1e-5 * size };
+                    assert!(
+                        (f64::from(entry) - sum).abs() <= bound,
+                        "{device}, ({i}, {j}): {entry} not {sum}"
+                    );
                 }
             }
         }
@@ -339,16 +342,16 @@ fn rows_without_a_say_are_passed_over() {
 }
 
 /// The bits of everything the kernels compute for a case.
-fn all_bits(path: Path, case: &Case, rows: Rows<'_>, chunk: usize, sample: GramSample) -> Vec<u32> {
+fn all_bits(device: Device, case: &Case, rows: Rows<'_>, chunk: usize, sample: GramSample) -> Vec<u32> {
     let (block, m, c) = (case.block(), case.features, case.outputs);
     let (w, r) = (weights(case.seed, case.rows), case.numbers(8, case.rows * c));
-    let mut out = machine_features(path, &block, rows);
+    let mut out = machine_features(device, &block, rows);
     let mut f = vec![0.0; case.rows * c];
-    apply(path, &[(&block, &case.numbers(7, m * c))], rows, c, &mut f).unwrap();
+    apply(device, &[(&block, &case.numbers(7, m * c))], rows, c, &mut f).unwrap();
     out.extend(f);
-    out.extend(adjoint(path, &block, rows, &r, c).unwrap());
+    out.extend(adjoint(device, &block, rows, &r, c).unwrap());
     let mut gram = Gram::default();
-    out.extend(normal_equations(path, &block, rows, &r, gram_rows(&w, sample, chunk), &mut gram).unwrap());
+    out.extend(normal_equations(device, &block, rows, &r, gram_rows(&w, sample, chunk), &mut gram).unwrap());
     (0..m).for_each(|i| out.extend(gram_row(&gram, i)));
     out.iter().map(|v| v.to_bits()).collect()
 }
@@ -396,7 +399,7 @@ fn determinism_cases() -> Vec<(Case, GramSample)> {
 
 #[test]
 fn neither_threads_nor_chunks_nor_double_precision_input_change_a_bit() {
-    for path in Path::available() {
+    for device in Device::available() {
         for (case, sample) in determinism_cases() {
             let x = case.x();
             let wide: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
@@ -404,7 +407,7 @@ fn neither_threads_nor_chunks_nor_double_precision_input_change_a_bit() {
             let double = Rows::double(&wide, case.columns).unwrap();
             let run = |threads, rows, chunk| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                pool.install(|| all_bits(path, &case, rows, chunk, sample))
+                pool.install(|| all_bits(device, &case, rows, chunk, sample))
             };
             let first = run(1, single, 4_096);
             for (threads, rows, chunk) in [
@@ -420,7 +423,7 @@ fn neither_threads_nor_chunks_nor_double_precision_input_change_a_bit() {
                     differs,
                     None,
                     "{threads} threads, chunk {chunk}, {sample:?}, {}",
-                    case.describe(path)
+                    case.describe(device)
                 );
             }
         }
@@ -430,7 +433,7 @@ fn neither_threads_nor_chunks_nor_double_precision_input_change_a_bit() {
 /// The features of a row are its own: alone, among a few and among many it gets the same bits.
 #[test]
 fn a_row_does_not_depend_on_its_company() {
-    for path in Path::available() {
+    for device in Device::available() {
         for (columns, structured) in
             [(1, false), (7, false), (100, false), (300, false), (7, true), (100, true)]
         {
@@ -438,13 +441,13 @@ fn a_row_does_not_depend_on_its_company() {
                 Case { rows: 1_200, columns, features: 128, outputs: 1, structured, paired: false, seed: 8 };
             let (x, block) = (case.x(), case.block());
             let rows = Rows::single(&x, columns).unwrap();
-            let all = machine_features(path, &block, rows);
+            let all = machine_features(device, &block, rows);
             for (start, end) in [(0, 1), (511, 512), (600, 602), (1_000, 1_033), (3, 700), (1_024, 1_200)] {
-                let some = machine_features(path, &block, rows.slice(start..end));
+                let some = machine_features(device, &block, rows.slice(start..end));
                 assert!(
                     some == all[start * 128..end * 128],
                     "rows {start} to {end}, {}",
-                    case.describe(path)
+                    case.describe(device)
                 );
             }
         }
@@ -454,21 +457,21 @@ fn a_row_does_not_depend_on_its_company() {
 /// Buffers are reused from block to block: what an earlier, larger problem left in them must not matter.
 #[test]
 fn a_used_gram_matrix_is_as_good_as_a_new_one() {
-    for path in Path::available() {
+    for device in Device::available() {
         let mut used = Gram::default();
         for (case, sample) in determinism_cases() {
             let (x, block) = (case.x(), case.block());
             let rows = Rows::single(&x, case.columns).unwrap();
             let (w, r) = (weights(case.seed, case.rows), case.numbers(8, case.rows));
             let mut new = Gram::default();
-            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut new).unwrap();
-            normal_equations(path, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut used).unwrap();
+            normal_equations(device, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut new).unwrap();
+            normal_equations(device, &block, rows, &r, gram_rows(&w, sample, 2_048), &mut used).unwrap();
             for i in 0..case.features {
                 assert_eq!(
                     gram_row(&new, i),
                     gram_row(&used, i),
                     "row {i}, {sample:?}, {}",
-                    case.describe(path)
+                    case.describe(device)
                 );
             }
         }
@@ -478,7 +481,7 @@ fn a_used_gram_matrix_is_as_good_as_a_new_one() {
 /// What a row of weight zero contains is of no consequence, not even for the last bit.
 #[test]
 fn rows_of_weight_zero_do_not_enter() {
-    for path in Path::available() {
+    for device in Device::available() {
         for (case, sample) in determinism_cases() {
             let (x, block, d) = (case.x(), case.block(), case.columns);
             let w = weights(case.seed, case.rows);
@@ -487,10 +490,10 @@ fn rows_of_weight_zero_do_not_enter() {
             let gram_of = |x: &[f32]| {
                 let mut gram = Gram::default();
                 let rows = Rows::single(x, d).unwrap();
-                normal_equations(path, &block, rows, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
+                normal_equations(device, &block, rows, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
                 (0..case.features).flat_map(|i| gram_row(&gram, i)).collect::<Vec<f32>>()
             };
-            assert!(gram_of(&x) == gram_of(&changed), "{sample:?}, {}", case.describe(path));
+            assert!(gram_of(&x) == gram_of(&changed), "{sample:?}, {}", case.describe(device));
         }
     }
 }
@@ -508,10 +511,10 @@ fn subsampled_gram_matrices_are_unbiased() {
         x.sort_by(f32::total_cmp);
         let (block, data) = (case.block(), Rows::single(&x, 2).unwrap());
         let w = weights(case.seed, rows);
-        for path in Path::available() {
+        for device in Device::available() {
             let mut gram = Gram::default();
             let mut entries = |sample: GramSample| {
-                normal_equations(path, &block, data, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
+                normal_equations(device, &block, data, &w, gram_rows(&w, sample, 2_048), &mut gram).unwrap();
                 [(0, 0), (31, 31), (63, 63), (5, 2), (40, 7), (63, 62)]
                     .map(|(i, j)| f64::from(gram_row(&gram, i)[j]))
             };
@@ -525,7 +528,7 @@ fn subsampled_gram_matrices_are_unbiased() {
                 let z = (mean - full) / (variance / BLOCKS as f64).sqrt();
                 assert!(
                     variance > 0.0 && z.abs() < 4.5,
-                    "{path}, n = {rows}, entry {k}: {mean} vs {full}, z = {z}"
+                    "{device}, n = {rows}, entry {k}: {mean} vs {full}, z = {z}"
                 );
             }
         }

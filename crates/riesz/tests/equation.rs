@@ -1,6 +1,6 @@
 //! min E J((T f)(s)) + (ν/2)‖f‖²: one step for every space, operator and loss, against a textbook in double precision.
 
-use riesz::compute::{features, Path};
+use riesz::compute::{features, Device};
 use riesz::data::Rows;
 use riesz::driver::{quietly, run, Again, Batches, Ended, Minibatches, Monitor, Phase, Progress};
 use riesz::kernel::{ClosedForm, FeatureMap, KernelSpec, Scaling};
@@ -41,7 +41,7 @@ fn closed_form() -> ClosedForm {
 fn block_kernel(b: u64) -> Vec<f64> {
     let x = points();
     let mut phi = vec![0.0; POINTS * BLOCK];
-    features(Path::detect(), &map().draw(BlockIndex(b)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
+    features(Device::default(), &map().draw(BlockIndex(b)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
     let dot = |i: usize, j: usize| -> f64 {
         (0..BLOCK).map(|k| f64::from(phi[i * BLOCK + k]) * f64::from(phi[j * BLOCK + k])).sum()
     };

@@ -1,6 +1,6 @@
 //! Sums of kernels against double precision, pair by pair.
 
-use riesz::compute::Path;
+use riesz::compute::Device;
 use riesz::data::Rows;
 use riesz::distributions::kde::{log_kernel_sums, log_sums, Centres, Tolerance};
 use riesz::distributions::kde::{BandwidthRule, DensityKernel, DensityOptions, KernelDensity, Shape};
@@ -110,15 +110,15 @@ fn every_path_and_every_tolerance_keeps_its_promise() {
         let w = s.normals(n, 1.0);
         let centres = Centres::new(&c, &w, d);
         let expected = reference(&q, &c, &w, d);
-        for path in Path::available() {
+        for device in Device::available() {
             for (relative, rounding) in
                 [(0.0, 1e-12), (1e-8, 1e-12), (1e-6, 1e-5), (1e-4, 1e-5), (1e-2, 1e-5)]
             {
                 let tolerance = Tolerance { relative, ..Tolerance::default() };
                 let mut found = vec![0.0; m];
-                log_sums(path, &centres, &q, tolerance, &mut found);
+                log_sums(device, &centres, &q, tolerance, &mut found);
                 let e = largest_error(&found, &expected);
-                assert!(e <= 1.01 * relative + rounding, "{path}, d = {d}, tolerance {relative}: {e}");
+                assert!(e <= 1.01 * relative + rounding, "{device}, d = {d}, tolerance {relative}: {e}");
             }
         }
     }

@@ -4,7 +4,7 @@
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
 use rayon::prelude::*;
-use riesz::compute::{features, Path};
+use riesz::compute::{features, Device};
 use riesz::data::Rows;
 use riesz::kernel::{FeatureMap, KernelSpec, Projection, Scaling};
 use riesz::loss::LossSpec;
@@ -232,7 +232,7 @@ fn conjugate_gradients_solve_the_normal_equations_of_many_rows() {
         let mut all = Mat::<f64>::zeros(rows.len(), m * blocks);
         for b in 0..blocks {
             let mut phi = vec![0.0; rows.len() * m];
-            features(Path::detect(), &map.draw(BlockIndex(b as u64)), rows, &mut phi).unwrap();
+            features(Device::default(), &map.draw(BlockIndex(b as u64)), rows, &mut phi).unwrap();
             (0..phi.len()).for_each(|i| all[(i / m, b * m + i % m)] = f64::from(phi[i]));
         }
         all

@@ -174,7 +174,7 @@ impl Sink for Pack<'_> {
 /// holds the 32×32 blocks (k, 0), …, (k, k), one after the other, each row-major.
 pub(crate) fn add_products(packed: &Packed, rows: usize, i: usize, blocks: &mut [&mut [f32]]) {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    // SAFETY: reached only under `Path::Amx`, that is after `available()`; the block rows hold what they should.
+    // SAFETY: reached only on a `Device` of `Path::Amx`, that is after `available()`; the block rows hold what they should.
     unsafe {
         tiles::add_products(packed, rows, i, blocks);
     }

@@ -2,13 +2,13 @@
 
 use super::lanes::{load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
-use super::{FeatureBlock, Path};
+use super::{Device, FeatureBlock};
 use crate::data::TILE;
 use crate::error::Result;
 use std::fmt;
 use std::sync::Arc;
 
-type Fill = dyn Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync;
+type Fill = dyn Fn(Device, &[f32], &mut [f32]) -> Result<()> + Send + Sync;
 
 /// A block whose features are written by a function: rows×d numbers in, rows×m features out, both row-major.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ impl ExplicitBlock {
     pub fn by_tiles(
         columns: usize,
         features: usize,
-        fill: impl Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
+        fill: impl Fn(Device, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
     ) -> FeatureBlock {
         FeatureBlock::Explicit(Self { columns, features, chunk: CHUNK, fill: Arc::new(fill) })
     }
@@ -34,7 +34,7 @@ impl ExplicitBlock {
     pub fn by_whole_tiles(
         columns: usize,
         features: usize,
-        fill: impl Fn(Path, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
+        fill: impl Fn(Device, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
     ) -> FeatureBlock {
         FeatureBlock::Explicit(Self { columns, features, chunk: TILE, fill: Arc::new(fill) })
     }
@@ -63,7 +63,7 @@ const CHUNK: usize = 256;
 
 /// Sends the features of the rows `x` (row-major) to `sink`.
 pub(crate) struct Stream<'a, S> {
-    pub path: Path,
+    pub device: Device,
     pub block: &'a ExplicitBlock,
     pub x: &'a [f32],
     pub sink: S,
@@ -79,7 +79,7 @@ impl<S: Sink> Kernel for Stream<'_, S> {
         let mut phi = vec![0.0_f32; m * LANES];
         for (chunk, x) in self.x.chunks(size * d).enumerate() {
             let count = x.len() / d;
-            fill(self.path, x, &mut rows[..count * m])?;
+            fill(self.device, x, &mut rows[..count * m])?;
             // Rows that a lane group has too few of are zero.
             let padded = count.next_multiple_of(LANES).min(size);
             rows[count * m..padded * m].fill(0.0);

@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::lanes::LANES;
 use super::products::{Adjoint, Both, Materialise, Selection};
-use super::{amx, FeatureBlock, Path};
+use super::{amx, Device, FeatureBlock, Path};
 use crate::data::{Rows, TILE};
 use crate::error::Result;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -124,10 +124,10 @@ pub struct Gram {
 impl Gram {
     /// Sets to zero, with room for `tiles` logical tiles of `features` features at a time; buffers are kept between
     /// uses.
-    pub(crate) fn reset(&mut self, path: Path, features: usize, tiles: usize, rows_per_tile: usize) {
+    pub(crate) fn reset(&mut self, device: Device, features: usize, tiles: usize, rows_per_tile: usize) {
         self.features = features;
         self.rows_per_tile = rows_per_tile;
-        self.blocked = path == Path::Amx;
+        self.blocked = device.path() == Path::Amx;
         if self.blocked {
             let blocks = features / amx::BLOCK;
             self.lower.resize(blocks * (blocks + 1) / 2 * amx::BLOCK * amx::BLOCK);
@@ -142,7 +142,7 @@ impl Gram {
     /// Adds the rows of consecutive tiles; the Φᵀ R of each is added to its gradient.
     pub(crate) fn add(
         &mut self,
-        path: Path,
+        device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
         tiles: &[Range<usize>],
@@ -152,10 +152,10 @@ impl Gram {
         let packed = tiles.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
         let work = tiles.par_iter().cloned().zip(gradients);
         if self.blocked {
-            self.pack(path, block, equations, work)?;
+            self.pack(device, block, equations, work)?;
             self.multiply_tiles(packed);
         } else {
-            self.materialise(path, block, equations, work)?;
+            self.materialise(device, block, equations, work)?;
             self.multiply(packed);
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Gram {
 
     fn pack<'a>(
         &mut self,
-        path: Path,
+        device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
@@ -179,13 +179,13 @@ impl Gram {
                 pack.clear();
             }
             let adjoint = Adjoint::new(&part.residual, gradient.len() / features, features, gradient);
-            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, pack))
+            block.stream(device, part.rows(equations.rows, buffer), Both(adjoint, pack))
         })
     }
 
     fn materialise<'a>(
         &mut self,
-        path: Path,
+        device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
@@ -200,7 +200,7 @@ impl Gram {
             }
             let adjoint = Adjoint::new(&part.residual, gradient.len() / m, m, gradient);
             let write = Materialise::weighted(m, &roots, selection, out);
-            block.stream(path, part.rows(equations.rows, buffer), Both(adjoint, write))
+            block.stream(device, part.rows(equations.rows, buffer), Both(adjoint, write))
         })
     }
 

@@ -167,8 +167,8 @@ unsafe fn butterfly<L: Lanes, const R: usize>(v: &mut [L; R]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::{on_path, Kernel};
-    use super::super::Path;
+    use super::super::lanes::{on_device, Kernel};
+    use super::super::Device;
     use super::*;
 
     struct Transform<'a>(&'a mut [f32], &'a [f32]);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn equals_three_textbook_transforms_for_every_size() {
-        for path in Path::available() {
+        for device in Device::available() {
             for size in (4..15).map(|k| 1usize << k) {
                 let signs: Vec<f32> =
                     (0..3 * size).map(|i| if (i * i / 7) % 3 == 0 { -1.0 } else { 1.0 }).collect();
@@ -205,13 +205,13 @@ mod tests {
                 let lanes = [0, 7, 15];
                 let mut expected: Vec<Vec<f64>> =
                     lanes.iter().map(|l| (0..size).map(|i| f64::from(z[i * LANES + l])).collect()).collect();
-                on_path(path, Transform(&mut z, &signs));
+                on_device(device, Transform(&mut z, &signs));
                 for (lane, y) in lanes.iter().zip(&mut expected) {
                     signs.chunks_exact(size).for_each(|s| textbook(y, s));
                     let scale = y.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
                     for i in 0..size {
                         let error = (f64::from(z[i * LANES + lane]) - y[i]).abs();
-                        assert!(error < 1e-5 * scale, "{path}, size {size}, index {i}: {error} of {scale}");
+                        assert!(error < 1e-5 * scale, "{device}, size {size}, index {i}: {error} of {scale}");
                     }
                 }
             }

@@ -10,8 +10,8 @@
 //! β is computed in double precision and rounded after a whole number, the base of the block, was taken from it.
 
 use super::exponential::exp_of_negative;
-use super::lanes::{load_all, on_path, Kernel, Lanes, LANES};
-use super::Path;
+use super::lanes::{load_all, on_device, Kernel, Lanes, LANES};
+use super::Device;
 
 /// Most centres of a block: few enough that a sum in single precision loses nothing that matters.
 pub(crate) const CENTRES: usize = 256;
@@ -66,25 +66,25 @@ impl PackedBlock {
     }
 
     /// Takes the place of `block` relative to `origin`.
-    pub(crate) fn pack(&mut self, path: Path, block: CentreBlock<'_>, origin: &[f64]) {
+    pub(crate) fn pack(&mut self, device: Device, block: CentreBlock<'_>, origin: &[f64]) {
         self.len = block.len.next_multiple_of(LANES);
-        on_path(path, Pack { packed: self, block, origin });
+        on_device(device, Pack { packed: self, block, origin });
     }
 
     /// out_i = Σ_j 2^(β_j + ⟨q_i, c_j⟩ − shift_i), β_j less the base. `queries` holds groups of [`QUERIES`] queries, d runs
     /// each.
-    pub(crate) fn sums(&self, path: Path, queries: &[f32], shift: &[f32], out: &mut [f32]) {
-        on_path(path, Sums { block: self, queries, shift, out });
+    pub(crate) fn sums(&self, device: Device, queries: &[f32], shift: &[f32], out: &mut [f32]) {
+        on_device(device, Sums { block: self, queries, shift, out });
     }
 
     /// out_i = max_j β_j + ⟨q_i, c_j⟩.
-    pub(crate) fn maxima(&self, path: Path, queries: &[f32], out: &mut [f32]) {
-        on_path(path, Maxima { block: self, queries, out });
+    pub(crate) fn maxima(&self, device: Device, queries: &[f32], out: &mut [f32]) {
+        on_device(device, Maxima { block: self, queries, out });
     }
 
     /// out_ba += Σ_j 2^(β_j − shift) c_j1ᵃ c_j2ᵇ for a, b below [`POWERS`], b by rows; in one dimension b = 0 alone.
-    pub(crate) fn add_moments(&self, path: Path, shift: f32, out: &mut [f64]) {
-        on_path(path, Moments { block: self, shift, out });
+    pub(crate) fn add_moments(&self, device: Device, shift: f32, out: &mut [f64]) {
+        on_device(device, Moments { block: self, shift, out });
     }
 }
 
@@ -326,8 +326,8 @@ impl Kernel for Moments<'_> {
 }
 
 /// (m, s) in double precision: m = max_j e_j and s = Σ_j exp(e_j − m) for e_j = log w_j − ½‖q − c_j‖².
-pub(crate) fn exact_log_sum(path: Path, block: CentreBlock<'_>, query: &[f64]) -> (f64, f64) {
-    on_path(path, Exact { block, query })
+pub(crate) fn exact_log_sum(device: Device, block: CentreBlock<'_>, query: &[f64]) -> (f64, f64) {
+    on_device(device, Exact { block, query })
 }
 
 struct Exact<'a> {
@@ -361,8 +361,8 @@ impl Kernel for Exact<'_> {
 }
 
 /// ‖q − c_j‖² of a block in double precision.
-pub(crate) fn squared_distances(path: Path, block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
-    on_path(path, Squares { block, query })
+pub(crate) fn squared_distances(device: Device, block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
+    on_device(device, Squares { block, query })
 }
 
 struct Squares<'a> {
@@ -399,8 +399,8 @@ fn squares(block: CentreBlock<'_>, query: &[f64]) -> [f64; CENTRES] {
 
 /// Σ_ab M_ab x_i^a y_i^b, with the moments M divided by a! b! beforehand, b by rows; `points` has one or two numbers per
 /// query.
-pub(crate) fn polynomial(path: Path, moments: &[f64], points: &[f64], columns: usize, out: &mut [f64]) {
-    on_path(path, Polynomial { moments, points, columns, out });
+pub(crate) fn polynomial(device: Device, moments: &[f64], points: &[f64], columns: usize, out: &mut [f64]) {
+    on_device(device, Polynomial { moments, points, columns, out });
 }
 
 struct Polynomial<'a> {

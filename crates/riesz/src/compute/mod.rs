@@ -11,6 +11,7 @@
 mod amx;
 mod buffer;
 mod dense;
+mod device;
 mod explicit;
 mod exponential;
 mod gram;
@@ -24,6 +25,7 @@ mod topics;
 
 pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
+pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
 pub(crate) use exponential::gaussian_values;
 pub use gram::{Gram, GramSample};
@@ -37,7 +39,7 @@ pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likel
 use crate::data::{tiles, Rows, TILE};
 use crate::error::Result;
 use gram::Equations;
-use lanes::on_path;
+use lanes::on_device;
 use products::{Adjoint, Apply, Materialise, Sink};
 use rayon::prelude::*;
 
@@ -75,30 +77,30 @@ impl FeatureBlock {
     }
 
     /// The features of some rows, one thread, row-major.
-    pub(crate) fn fill(&self, path: Path, x: &[f32], out: &mut [f32]) -> Result<()> {
-        self.stream(path, x, Materialise::new(self.features(), out))
+    pub(crate) fn fill(&self, device: Device, x: &[f32], out: &mut [f32]) -> Result<()> {
+        self.stream(device, x, Materialise::new(self.features(), out))
     }
 
-    fn stream<S: Sink>(&self, path: Path, x: &[f32], sink: S) -> Result<()> {
+    fn stream<S: Sink>(&self, device: Device, x: &[f32], sink: S) -> Result<()> {
         if x.is_empty() {
             return Ok(());
         }
         match self {
-            Self::Dense(block) => on_path(path, dense::Stream { block, x, sink }),
-            Self::Structured(block) => on_path(path, structured::Stream { block, x, sink }),
-            Self::Explicit(block) => return on_path(path, explicit::Stream { path, block, x, sink }),
+            Self::Dense(block) => on_device(device, dense::Stream { block, x, sink }),
+            Self::Structured(block) => on_device(device, structured::Stream { block, x, sink }),
+            Self::Explicit(block) => return on_device(device, explicit::Stream { device, block, x, sink }),
         }
         Ok(())
     }
 }
 
 /// Φ, row-major n×m.
-pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+pub fn features(device: Device, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
     let m = block.features();
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
     parts.into_par_iter().try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
-        block.fill(path, x, out)
+        block.fill(device, x, out)
     })
 }
 
@@ -106,7 +108,7 @@ pub fn features(path: Path, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32
 ///
 /// Rows in parallel, blocks in order.
 pub fn apply(
-    path: Path,
+    device: Device,
     blocks: &[(&FeatureBlock, &[f32])],
     rows: Rows<'_>,
     outputs: usize,
@@ -116,7 +118,7 @@ pub fn apply(
     parts.into_par_iter().with_max_len(1).try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
         blocks.iter().try_for_each(|(block, coefficients)| {
-            block.stream(path, x, Apply::new(coefficients, outputs, &mut *out))
+            block.stream(device, x, Apply::new(coefficients, outputs, &mut *out))
         })
     })
 }
@@ -138,7 +140,7 @@ pub struct GramRows<'a> {
 /// Rows that have neither weight nor residual are passed over. The result depends neither on the chunk nor on the number
 /// of threads.
 pub fn normal_equations(
-    path: Path,
+    device: Device,
     block: &FeatureBlock,
     rows: Rows<'_>,
     residual: &[f32],
@@ -148,13 +150,13 @@ pub fn normal_equations(
     let (m, n) = (block.features(), rows.len());
     let outputs = residual.len() / n.max(1);
     let per_chunk = (chunk / sample.rows_per_tile()).clamp(1, tiles(n).len().max(1));
-    gram.reset(path, m, per_chunk, sample.rows_per_tile());
+    gram.reset(device, m, per_chunk, sample.rows_per_tile());
     let mut gradient = vec![0.0_f64; outputs * m];
     let all: Vec<_> = tiles(n).collect();
     let equations = Equations { rows, weights, residual, sample };
     for some in all.chunks(per_chunk) {
         let mut partials = vec![vec![0.0; outputs * m]; some.len()];
-        gram.add(path, block, equations, some, &mut partials)?;
+        gram.add(device, block, equations, some, &mut partials)?;
         add_in_order(&mut gradient, &partials);
     }
     Ok(gradient.into_iter().map(|g| g as f32).collect())
@@ -162,7 +164,7 @@ pub fn normal_equations(
 
 /// Φᵀ R, C×m.
 pub fn adjoint(
-    path: Path,
+    device: Device,
     block: &FeatureBlock,
     rows: Rows<'_>,
     residual: &[f32],
@@ -181,7 +183,7 @@ pub fn adjoint(
                 let mut out = vec![0.0; outputs * m];
                 let r = &residual[tile.start * outputs..tile.end * outputs];
                 let x = rows.tile(tile.clone(), buffer);
-                block.stream(path, x, Adjoint::new(r, outputs, m, &mut out))?;
+                block.stream(device, x, Adjoint::new(r, outputs, m, &mut out))?;
                 Ok(out)
             })
             .collect::<Result<_>>()?;

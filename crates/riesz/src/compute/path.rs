@@ -1,9 +1,8 @@
 //! Which instructions the hot kernels use.
 
 use serde::{Deserialize, Serialize};
-use std::sync::OnceLock;
 
-/// An instruction path. One seed gives the same bits on one path for any thread count; across paths
+/// The name of an instruction path, as model files record it; [`Device`](super::Device) is the leave to use one. One seed gives the same bits on one path for any thread count; across paths
 /// results agree to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,29 +18,9 @@ pub enum Path {
 }
 
 impl Path {
-    /// The best path this machine has, or the one named by the environment variable `RIESZ_SIMD`
-    /// (`portable`, `avx2`, `avx512`, `amx`) where the machine has that too. Read once per process.
-    pub fn detect() -> Self {
-        static PATH: OnceLock<Path> = OnceLock::new();
-        *PATH.get_or_init(|| {
-            let best = Self::best();
-            match std::env::var("RIESZ_SIMD").as_deref() {
-                Ok("portable") => Self::Portable,
-                Ok("avx2") => best.min(Self::Avx2),
-                Ok("avx512") => best.min(Self::Avx512),
-                _ => best,
-            }
-        })
-    }
-
-    /// The paths this machine can run, worst first.
-    pub fn available() -> Vec<Self> {
-        let all = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
-        all.into_iter().filter(|&path| path <= Self::best()).collect()
-    }
-
+    /// The best path this machine has.
     #[cfg(target_arch = "x86_64")]
-    fn best() -> Self {
+    pub(super) fn best() -> Self {
         let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         let avx512 = avx2
             && is_x86_feature_detected!("avx512f")
@@ -56,8 +35,9 @@ impl Path {
         }
     }
 
+    /// The best path this machine has.
     #[cfg(not(target_arch = "x86_64"))]
-    fn best() -> Self {
+    pub(super) fn best() -> Self {
         Self::Portable
     }
 }

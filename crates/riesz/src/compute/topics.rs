@@ -2,8 +2,8 @@
 //!
 //! Rows of K topics are padded with zeros to whole vectors, and the topics of a word lie side by side.
 
-use super::lanes::{on_path, Kernel, Lanes, LANES};
-use super::Path;
+use super::lanes::{on_device, Kernel, Lanes, LANES};
+use super::Device;
 
 /// Words that are updated at once.
 const TOGETHER: usize = 2;
@@ -49,7 +49,7 @@ impl Document<'_> {
     /// there were. Words whose likelihood is zero under every topic keep no responsibilities.
     pub(crate) fn settle(
         self,
-        path: Path,
+        device: Device,
         exclusion: Option<Exclusion<'_>>,
         sweeps: usize,
         tolerance: f32,
@@ -65,7 +65,7 @@ impl Document<'_> {
                 *inverse = if left > 0.0 { left.recip() } else { 0.0 };
             }
         }
-        on_path(path, Settle { document: self, exclusion, inverse, sweeps, tolerance })
+        on_device(device, Settle { document: self, exclusion, inverse, sweeps, tolerance })
     }
 }
 
@@ -251,11 +251,11 @@ pub(crate) struct Likelihoods<'a> {
 
 impl Likelihoods<'_> {
     /// The rows of `words`, one after the other.
-    pub(crate) fn rows(&self, path: Path, words: &[u32], out: &mut Vec<f32>) {
+    pub(crate) fn rows(&self, device: Device, words: &[u32], out: &mut Vec<f32>) {
         let width = self.inverse.len();
         assert!(width.is_multiple_of(LANES) && self.current.len() == self.previous.len());
         out.resize(words.len() * width, 0.0);
-        on_path(path, Rows { of: self, words, out });
+        on_device(device, Rows { of: self, words, out });
     }
 }
 
@@ -291,7 +291,7 @@ impl Kernel for Rows<'_> {
 /// N_w += c γ for those words of a document that lie in `first..first + rows` of the vocabulary, `statistics` being
 /// the rows of these.
 pub(crate) fn add_responsibilities(
-    path: Path,
+    device: Device,
     statistics: &mut [f32],
     first: u32,
     words: &[u32],
@@ -304,7 +304,7 @@ pub(crate) fn add_responsibilities(
     let width = responsibilities.len() / words.len();
     assert!(width.is_multiple_of(LANES) && width > 0 && responsibilities.len() == width * words.len());
     assert!(counts.len() == words.len());
-    on_path(path, Add { statistics, first, words, counts, responsibilities, width });
+    on_device(device, Add { statistics, first, words, counts, responsibilities, width });
 }
 
 struct Add<'a> {
@@ -337,6 +337,7 @@ impl Kernel for Add<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Path;
     use super::*;
 
     const TOPICS: usize = 21;
@@ -357,7 +358,7 @@ mod tests {
         (0..padded(TOPICS)).map(|k| if k < TOPICS { 0.05 + 0.01 * k as f32 } else { 0.0 }).collect()
     }
 
-    fn settled(path: Path, sweeps: usize, exclusion: Option<Exclusion<'_>>) -> (Vec<f32>, Vec<f32>) {
+    fn settled(device: Device, sweeps: usize, exclusion: Option<Exclusion<'_>>) -> (Vec<f32>, Vec<f32>) {
         let counts = [1.0, 3.0, 0.5, 2.0, 1.0, 7.0];
         let (mut phi, prior) = (likelihoods(6), prior());
         let (mut responsibilities, mut expected) = (vec![0.0; phi.len()], vec![0.0; prior.len()]);
@@ -369,7 +370,7 @@ mod tests {
             responsibilities: &mut responsibilities,
             expected: &mut expected,
         };
-        document.settle(path, exclusion, sweeps, 0.0);
+        document.settle(device, exclusion, sweeps, 0.0);
         (responsibilities, expected)
     }
 
@@ -378,8 +379,8 @@ mod tests {
     fn settles_at_the_fixed_point() {
         let counts = [1.0, 3.0, 0.5, 2.0, 1.0, 7.0];
         let (phi, prior, width) = (likelihoods(6), prior(), padded(TOPICS));
-        for path in Path::available() {
-            let (gamma, n) = settled(path, 400, None);
+        for device in Device::available() {
+            let (gamma, n) = settled(device, 400, None);
             for (w, &count) in counts.iter().enumerate() {
                 let weigh = |k: usize| {
                     let i = w * width + k;
@@ -389,13 +390,13 @@ mod tests {
                 let sum: f64 = (0..TOPICS).map(weigh).sum();
                 for k in 0..TOPICS {
                     let found = f64::from(gamma[w * width + k]);
-                    assert!((found - weigh(k) / sum).abs() < 1e-4, "{path}: word {w}, topic {k}");
+                    assert!((found - weigh(k) / sum).abs() < 1e-4, "{device}: word {w}, topic {k}");
                 }
                 assert!(gamma[w * width + TOPICS..(w + 1) * width].iter().all(|&g| g == 0.0));
             }
             for (k, n) in n.iter().enumerate() {
                 let sum: f32 = (0..6).map(|w| counts[w] as f32 * gamma[w * width + k]).sum();
-                assert!((sum - n).abs() < 1e-4, "{path}: n_{k}");
+                assert!((sum - n).abs() < 1e-4, "{device}: n_{k}");
             }
         }
     }
@@ -403,27 +404,28 @@ mod tests {
     #[test]
     fn all_paths_agree() {
         let totals = vec![50.0; padded(TOPICS)];
-        let of = |path| settled(path, 5, Some(Exclusion { share: 0.5, prior: 0.01, totals: &totals }));
-        let expected = of(Path::Portable);
-        for path in Path::available() {
-            let found = of(path);
+        let of = |device| settled(device, 5, Some(Exclusion { share: 0.5, prior: 0.01, totals: &totals }));
+        let portable = Device::with_path(Path::Portable).unwrap();
+        let expected = of(portable);
+        for device in Device::available() {
+            let found = of(device);
             let gap = found.0.iter().zip(&expected.0).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(gap < 1e-5, "{path}: {gap}");
+            assert!(gap < 1e-5, "{device}: {gap}");
         }
-        assert_ne!(expected, settled(Path::Portable, 5, None), "an exclusion makes a difference");
+        assert_ne!(expected, settled(portable, 5, None), "an exclusion makes a difference");
     }
 
     #[test]
     fn words_are_added_where_they_belong() {
         let width = padded(3);
         let responsibilities: Vec<f32> = (0..3 * width).map(|i| i as f32).collect();
-        for path in Path::available() {
+        for device in Device::available() {
             let mut statistics = vec![1.0; 2 * width];
             // Words 4 and 5 are rows; words 2 and 9 lie outside.
             let (words, counts) = ([2, 5, 9], [1.0, 2.0, 3.0]);
-            add_responsibilities(path, &mut statistics, 4, &words, &counts, &responsibilities);
+            add_responsibilities(device, &mut statistics, 4, &words, &counts, &responsibilities);
             assert!(statistics[..width].iter().all(|&v| v == 1.0));
-            assert!((0..width).all(|k| statistics[width + k] == 1.0 + 2.0 * (width + k) as f32), "{path}");
+            assert!((0..width).all(|k| statistics[width + k] == 1.0 + 2.0 * (width + k) as f32), "{device}");
         }
     }
 }

@@ -29,12 +29,12 @@ pub(super) fn draw_sum(map: &FeatureMap, terms: &[(f64, KernelSpec)], index: Blo
             (scale, part(map, kernel, i, size).draw(index))
         })
         .collect();
-    ExplicitBlock::by_tiles(d, m, move |path, x, out| {
+    ExplicitBlock::by_tiles(d, m, move |device, x, out| {
         let mut offset = 0;
         for (scale, block) in &parts {
             let size = block.features();
             let mut phi = vec![0.0; x.len() / d * size];
-            block.fill(path, x, &mut phi)?;
+            block.fill(device, x, &mut phi)?;
             for (row, phi) in out.chunks_exact_mut(m).zip(phi.chunks_exact(size)) {
                 row[offset..offset + size].iter_mut().zip(phi).for_each(|(out, v)| *out = scale * v);
             }
@@ -71,11 +71,11 @@ pub(super) fn draw_product(map: &FeatureMap, factors: &[KernelSpec], index: Bloc
             (Permutation::new(part.seed, Stream::Shuffle, index, m), part.draw(index))
         })
         .collect();
-    ExplicitBlock::by_tiles(d, m, move |path, x, out| {
+    ExplicitBlock::by_tiles(d, m, move |device, x, out| {
         out.fill(1.0);
         let mut phi = vec![0.0; out.len()];
         for (order, block) in &parts {
-            block.fill(path, x, &mut phi)?;
+            block.fill(device, x, &mut phi)?;
             for (out, phi) in out.chunks_exact_mut(m).zip(phi.chunks_exact(m)) {
                 out.iter_mut().zip(order.indices()).for_each(|(out, &i)| *out *= phi[i as usize]);
             }

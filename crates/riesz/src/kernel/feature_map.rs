@@ -1,7 +1,7 @@
 //! From a kernel to blocks of random features, addressed by (seed, block).
 
 use super::{arc_cosine, combination, dot_product, polynomial, Family, KernelSpec, Spectral};
-use crate::compute::{self, Activation, DenseBlock, FeatureBlock, Path, StructuredBlock, FEATURE_MULTIPLE};
+use crate::compute::{self, Activation, DenseBlock, Device, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
 use crate::data::Rows;
 use crate::error::{positive, Error, Result};
 use crate::random::{chi, uniform_open, Address, BlockIndex, Seed, Stream};
@@ -161,7 +161,7 @@ impl FeatureMap {
         if self.kernel.has_user_part() {
             let mut phi = vec![0.0; indices.len() * self.block_size];
             let rows = Rows::single(&values, self.columns())?;
-            compute::features(Path::detect(), &self.draw(BlockIndex(0)), rows, &mut phi)?;
+            compute::features(Device::default(), &self.draw(BlockIndex(0)), rows, &mut phi)?;
             let total: f64 = phi.iter().map(|&v| f64::from(v).powi(2)).sum();
             return Ok((total / phi.len() as f64).max(f64::MIN_POSITIVE));
         }
@@ -295,7 +295,7 @@ mod tests {
                 .map(|i| {
                     let block = map.draw(BlockIndex(i));
                     let mut phi = vec![0.0; 4 * map.block_size];
-                    features(Path::detect(), &block, rows, &mut phi).unwrap();
+                    features(Device::default(), &block, rows, &mut phi).unwrap();
                     let (pa, pb) = (&phi[a * map.block_size..], &phi[b * map.block_size..]);
                     (0..map.block_size).map(|j| f64::from(pa[j] * pb[j])).sum::<f64>() / map.block_size as f64
                 })

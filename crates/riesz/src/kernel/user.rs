@@ -158,7 +158,7 @@ impl KernelSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::{features, Path};
+    use crate::compute::{features, Device};
     use crate::data::Rows;
     use crate::kernel::Scaling;
     use crate::random::{normal_pair, uniform};
@@ -205,7 +205,7 @@ mod tests {
             .map(|i| {
                 let mut phi = vec![0.0; x.len() / d * m];
                 let rows = Rows::single(x, d).unwrap();
-                features(Path::detect(), &map.draw(BlockIndex(i)), rows, &mut phi).unwrap();
+                features(Device::default(), &map.draw(BlockIndex(i)), rows, &mut phi).unwrap();
                 (0..m).map(|j| f64::from(phi[a * m + j] * phi[b * m + j])).sum::<f64>() / m as f64
             })
             .collect();
@@ -251,7 +251,7 @@ mod tests {
             let x = points(2_500, 2);
             let block = map(KernelSpec::User(kernel), 64, 2).draw(BlockIndex(b));
             let rows = Rows::single(&x, 2).unwrap();
-            features(Path::detect(), &block, rows, &mut vec![0.0; 2_500 * 64]).unwrap();
+            features(Device::default(), &block, rows, &mut vec![0.0; 2_500 * 64]).unwrap();
             let asked = asked.lock().unwrap().clone();
             let sizes: usize = asked.iter().map(|a| a.1).sum();
             assert_eq!((asked.len(), sizes), (3, 2_500));
@@ -278,7 +278,7 @@ mod tests {
         let rows = Rows::single(&x, 2).unwrap();
         let failure = |kernel: UserKernel| {
             let map = FeatureMap { kernel: KernelSpec::User(kernel), ..map(KernelSpec::Gaussian, 64, 2) };
-            features(Path::detect(), &map.draw(BlockIndex(0)), rows, &mut [0.0; 5 * 64])
+            features(Device::default(), &map.draw(BlockIndex(0)), rows, &mut [0.0; 5 * 64])
                 .unwrap_err()
                 .to_string()
         };

@@ -186,7 +186,7 @@ impl BlockDescent {
         let (alpha, before) = self.direction(state, problem, loss, (BlockIndex(b as u64), &block), None)?;
         let old = state.predictions.clone();
         compute::apply(
-            state.f.path(),
+            state.f.device(),
             &[(&block, &alpha)],
             problem.rows,
             loss.outputs(),
@@ -211,7 +211,7 @@ impl BlockDescent {
         let (alpha, before) = self.direction(state, problem, loss, place, Some(&current))?;
         let old = state.predictions.clone();
         compute::apply(
-            state.f.path(),
+            state.f.device(),
             &[(&block, &alpha)],
             problem.rows,
             loss.outputs(),
@@ -247,7 +247,7 @@ impl BlockDescent {
         let (m, c) = (state.f.map().block_size, loss.outputs());
         let (systems, value) = self.observe(state, problem, loss);
         let total: f64 = problem.weights.iter().map(|&w| f64::from(w)).sum();
-        let (path, n) = (state.f.path(), problem.rows.len());
+        let (device, n) = (state.f.device(), problem.rows.len());
         let sample = GramSample::new(self.config.gram_rows_per_feature * m, n, state.f.map().seed, b);
         let chunk = if self.config.chunk == 0 { CHUNK } else { self.config.chunk };
         let damping = self.config.damping * state.f.map().mean_square(problem.rows)?;
@@ -257,7 +257,7 @@ impl BlockDescent {
         let mut alpha = vec![0.0; m * c];
         for Observed { outputs, residual, curvature, share } in systems {
             let rows = GramRows { weights: &curvature, sample, chunk };
-            let gradient = compute::normal_equations(path, block, problem.rows, &residual, rows, gram)?;
+            let gradient = compute::normal_equations(device, block, problem.rows, &residual, rows, gram)?;
             let own = |feature: usize, output: usize| feature * c + outputs.start + output;
             let right: Vec<f64> = (0..outputs.len() * m)
                 .map(|i| {

@@ -129,7 +129,7 @@ impl OneClass {
         let direction = self.direction(state, rows, weights)?;
         let block = state.f.map().draw(BlockIndex(0));
         let mut along = vec![0.0; rows.len()];
-        compute::apply(state.f.path(), &[(&block, &direction)], rows, 1, &mut along)?;
+        compute::apply(state.f.device(), &[(&block, &direction)], rows, 1, &mut along)?;
         let (old, values) = (state.f.coefficients(0).to_vec(), state.values.clone());
         let mut taken = 1.0;
         for halving in 0..=HALVINGS {
@@ -169,8 +169,8 @@ impl OneClass {
         let block = state.f.map().draw(BlockIndex(0));
         let sample = GramSample::new(n, n, state.f.map().seed, BlockIndex(0));
         let gram_rows = GramRows { weights: &curvatures, sample, chunk: CHUNK };
-        let path = state.f.path();
-        let sums = compute::normal_equations(path, &block, rows, &both, gram_rows, &mut state.gram)?;
+        let device = state.f.device();
+        let sums = compute::normal_equations(device, &block, rows, &both, gram_rows, &mut state.gram)?;
         let alpha = state.f.coefficients(0);
         let pull = |i: usize| f64::from(sums[i]) / (nu * total) - m as f64 * f64::from(alpha[i]);
         let v = |i: usize| f64::from(sums[m + i]) / total;
@@ -257,7 +257,7 @@ mod tests {
         let x = rows();
         let mut phi = vec![0.0; 60 * M];
         let f = empty();
-        features(f.path(), &f.map().draw(BlockIndex(0)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
+        features(f.device(), &f.map().draw(BlockIndex(0)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
         let dot = |i: usize, j: usize| {
             (0..M).map(|k| f64::from(phi[i * M + k]) * f64::from(phi[j * M + k])).sum::<f64>() / M as f64
         };

@@ -2,7 +2,7 @@
 
 use super::average::RunningAverage;
 use super::{check_columns, Averaged, Averaging, FeatureSpace, Function, Space, Terms};
-use crate::compute::{self, FeatureBlock, Path};
+use crate::compute::{self, Device, FeatureBlock};
 use crate::data::{Rows, TILE};
 use crate::error::Result;
 use crate::kernel::FeatureMap;
@@ -26,7 +26,7 @@ pub struct FeatureExpansion {
     scale: f64,
     most: usize,
     average: Option<RunningAverage>,
-    path: Path,
+    device: Device,
 }
 
 /// Bytes of drawn blocks held at once while evaluating.
@@ -44,7 +44,7 @@ impl FeatureExpansion {
             scale: 1.0,
             most: usize::MAX,
             average: None,
-            path: Path::detect(),
+            device: Device::default(),
         }
     }
 
@@ -59,9 +59,9 @@ impl FeatureExpansion {
         &self.offset
     }
 
-    /// The instruction path features are computed on.
-    pub fn path(&self) -> Path {
-        self.path
+    /// Where features are computed.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// The next block to be drawn.
@@ -147,13 +147,13 @@ impl FeatureExpansion {
     fn add_drawn(&self, pairs: &[(&FeatureBlock, &[f32])], rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
         let c = self.outputs();
         if rows.len() > TILE || pairs.len() == 1 {
-            return compute::apply(self.path, pairs, rows, c, out);
+            return compute::apply(self.device, pairs, rows, c, out);
         }
         let values: Vec<Vec<f32>> = pairs
             .par_iter()
             .map(|pair| {
                 let mut values = vec![0.0; rows.len() * c];
-                compute::apply(self.path, std::slice::from_ref(pair), rows, c, &mut values).map(|()| values)
+                compute::apply(self.device, std::slice::from_ref(pair), rows, c, &mut values).map(|()| values)
             })
             .collect::<Result<_>>()?;
         values.iter().for_each(|values| out.iter_mut().zip(values).for_each(|(out, v)| *out += v));
@@ -180,7 +180,7 @@ impl FeatureExpansion {
         let block = self.draw(b);
         let mut sums = vec![0.0_f64; m * c];
         for Terms { rows, weights } in terms {
-            let part = compute::adjoint(self.path, &block, *rows, weights, c)?;
+            let part = compute::adjoint(self.device, &block, *rows, weights, c)?;
             sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += f64::from(part));
         }
         let factor = factor / self.scale;

@@ -41,9 +41,9 @@ pub(super) fn crowd_log_sums(tile: Tile<'_>, agenda: &Agenda) -> Option<Vec<f64>
         if agenda.rest[k] <= allowed {
             break;
         }
-        packed.pack(tile.path, tile.centres.block(b as usize), &origin);
+        packed.pack(tile.device, tile.centres.block(b as usize), &origin);
         let base = *base.get_or_insert(packed.base);
-        packed.add_moments(tile.path, (base - packed.base) as f32, &mut moments);
+        packed.add_moments(tile.device, (base - packed.base) as f32, &mut moments);
         let bounds = &tile.centres.blocks[b as usize];
         log_error =
             log_add(log_error, bounds.log_weight + log_remainder(&bounds.extent, &origin, half_width));
@@ -53,7 +53,7 @@ pub(super) fn crowd_log_sums(tile: Tile<'_>, agenda: &Agenda) -> Option<Vec<f64>
         tile.queries.chunks_exact(d).flat_map(|q| q.iter().zip(&origin).map(|(q, o)| q - o)).collect();
     let scaled: Vec<f64> = points.iter().map(|x| x * LN_2.sqrt()).collect();
     let mut found = vec![0.0; count];
-    polynomial(tile.path, &moments, &scaled, d, &mut found);
+    polynomial(tile.device, &moments, &scaled, d, &mut found);
     let base = base? * LN_2;
     for (value, q) in found.iter_mut().zip(points.chunks_exact(d)) {
         *value = value.ln() + base - 0.5 * q.iter().map(|x| x * x).sum::<f64>();

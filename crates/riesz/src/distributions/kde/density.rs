@@ -3,7 +3,7 @@
 use super::centres::Centres;
 use super::options::{DensityKernel, DensityOptions, Shape};
 use super::sums::{log_sums_while, Tolerance};
-use crate::compute::{squared_distances, Path};
+use crate::compute::{squared_distances, Device};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::model::{Container, DENSITY};
@@ -106,11 +106,11 @@ impl KernelDensity {
         rows.append_doubles(&mut queries);
         whiten(&mut queries, &self.mean, &self.factor);
         let mut out = vec![0.0; rows.len()];
-        let path = Path::detect();
+        let device = Device::default();
         let finished = if self.options.kernel == DensityKernel::Gaussian {
-            log_sums_while(path, &self.centres, &queries, self.tolerance(), &mut out, go_on)
+            log_sums_while(device, &self.centres, &queries, self.tolerance(), &mut out, go_on)
         } else {
-            self.radial_sums(path, &queries, &mut out, go_on)
+            self.radial_sums(device, &queries, &mut out, go_on)
         };
         if !finished {
             return Err(Error::Cancelled { blocks: 0 });
@@ -127,13 +127,13 @@ impl KernelDensity {
     /// log Σ_j w_j k(‖q − c_j‖) in double precision, for a kernel that is zero beyond one or falls like an exponential.
     fn radial_sums(
         &self,
-        path: Path,
+        device: Device,
         queries: &[f64],
         out: &mut [f64],
         go_on: &mut dyn FnMut() -> bool,
     ) -> bool {
         const WAVE: usize = 1_024;
-        let of = |(query, out): (&[f64], &mut f64)| *out = self.radial_sum(path, query);
+        let of = |(query, out): (&[f64], &mut f64)| *out = self.radial_sum(device, query);
         for (queries, out) in queries.chunks(WAVE * self.columns).zip(out.chunks_mut(WAVE)) {
             if !go_on() {
                 return false;
@@ -143,7 +143,7 @@ impl KernelDensity {
         true
     }
 
-    fn radial_sum(&self, path: Path, query: &[f64]) -> f64 {
+    fn radial_sum(&self, device: Device, query: &[f64]) -> f64 {
         let kernel = self.options.kernel;
         let nearest: Vec<f64> = self.centres.least_squares(query);
         // Exponentials are taken relative to the nearest box, compact kernels as they are.
@@ -156,7 +156,7 @@ impl KernelDensity {
                 continue;
             }
             let block = self.centres.block(b);
-            let squares = squared_distances(path, block, query);
+            let squares = squared_distances(device, block, query);
             for (square, log_weight) in squares.iter().zip(&block.log_weights[..block.len]) {
                 sum += if exponential {
                     (log_weight + shift - square.sqrt()).exp()

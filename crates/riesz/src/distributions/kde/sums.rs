@@ -3,7 +3,7 @@
 use super::centres::Centres;
 use super::order::{order, Extent, Leaf, Leaves};
 use super::tile::Tile;
-use crate::compute::{Path, QUERIES};
+use crate::compute::{Device, QUERIES};
 use rayon::prelude::*;
 
 /// Queries of an ordinary tile, at most, up to three dimensions and beyond: there tiles are wide however few they hold.
@@ -57,20 +57,20 @@ impl Tolerance {
 /// [`log_sums`] where the same centres meet queries more than once.
 pub fn log_kernel_sums(queries: &[f64], centres: &[f64], log_weights: &[f64], d: usize, out: &mut [f64]) {
     let centres = Centres::new(centres, log_weights, d);
-    log_sums(Path::detect(), &centres, queries, Tolerance::default(), out);
+    log_sums(Device::default(), &centres, queries, Tolerance::default(), out);
 }
 
 /// The sums of [`log_kernel_sums`] for centres in blocks, to a tolerance.
 ///
 /// Queries come in tiles of neighbours. A tile meets the blocks of centres in the order of what they could contribute and
 /// stops where the rest is below the tolerance; what that is follows from the boxes around both.
-pub fn log_sums(path: Path, centres: &Centres, queries: &[f64], tolerance: Tolerance, out: &mut [f64]) {
-    log_sums_while(path, centres, queries, tolerance, out, &mut || true);
+pub fn log_sums(device: Device, centres: &Centres, queries: &[f64], tolerance: Tolerance, out: &mut [f64]) {
+    log_sums_while(device, centres, queries, tolerance, out, &mut || true);
 }
 
 /// [`log_sums`], for as long as `go_on` says so; whether it went to the end.
 pub(super) fn log_sums_while(
-    path: Path,
+    device: Device,
     centres: &Centres,
     queries: &[f64],
     tolerance: Tolerance,
@@ -86,7 +86,7 @@ pub(super) fn log_sums_while(
     let of = |leaf: &Leaf| {
         let rows = indices[leaf.range.clone()].iter().map(|&i| i as usize * d..(i as usize + 1) * d);
         let values: Vec<f64> = rows.flat_map(|row| &queries[row]).copied().collect();
-        Tile { path, centres, queries: &values, extent: &leaf.extent, tolerance }.log_sums()
+        Tile { device, centres, queries: &values, extent: &leaf.extent, tolerance }.log_sums()
     };
     for leaves in leaves.chunks(WAVE) {
         if !go_on() {

@@ -4,7 +4,7 @@ use super::centres::Centres;
 use super::crowd::crowd_log_sums;
 use super::order::Extent;
 use super::sums::Tolerance;
-use crate::compute::{exact_log_sum, PackedBlock, Path, QUERIES};
+use crate::compute::{exact_log_sum, Device, PackedBlock, QUERIES};
 use crate::distributions::special::log_sum_exp;
 use std::f64::consts::{LN_2, LOG2_E};
 
@@ -22,7 +22,7 @@ const HOPELESS: f64 = 0.25;
 /// Queries near each other, and what they are to meet.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'a> {
-    pub path: Path,
+    pub device: Device,
     pub centres: &'a Centres,
     /// Rows of d numbers.
     pub queries: &'a [f64],
@@ -100,8 +100,8 @@ impl Tile<'_> {
                     break;
                 }
             }
-            packed.pack(self.path, self.centres.block(b as usize), &origin);
-            sums.add(self.path, &packed);
+            packed.pack(self.device, self.centres.block(b as usize), &origin);
+            sums.add(self.device, &packed);
             reach = reach.max(packed.radius);
             if wide {
                 met.push((b, BlockSums { shift: sums.shift.clone(), sums: sums.latest.clone() }));
@@ -136,9 +136,9 @@ impl Tile<'_> {
                     break;
                 }
             }
-            packed.pack(self.path, self.centres.block(b as usize), origin);
+            packed.pack(self.device, self.centres.block(b as usize), origin);
             let mut maxima = vec![0.0; sums.sums.len()];
-            packed.maxima(self.path, &sums.groups, &mut maxima);
+            packed.maxima(self.device, &sums.groups, &mut maxima);
             for (most, x) in most.iter_mut().zip(&maxima) {
                 *most = most.max(packed.base + f64::from(*x));
             }
@@ -149,7 +149,7 @@ impl Tile<'_> {
         let of = |(i, query): (usize, &[f64])| {
             let counts = found.iter().filter(|(_, base, x)| base + f64::from(x[i]) >= most[i] - margin);
             let terms = counts.map(|(b, ..)| {
-                let (most, sum) = exact_log_sum(self.path, self.centres.block(*b as usize), query);
+                let (most, sum) = exact_log_sum(self.device, self.centres.block(*b as usize), query);
                 most + sum.ln()
             });
             log_sum_exp(&terms.collect::<Vec<_>>())
@@ -174,7 +174,7 @@ impl Tile<'_> {
                 // A block this small is off by a small part of it, whatever the error.
                 return f64::NEG_INFINITY;
             }
-            let (most, sum) = exact_log_sum(self.path, self.centres.block(*b as usize), query);
+            let (most, sum) = exact_log_sum(self.device, self.centres.block(*b as usize), query);
             most + sum.ln()
         });
         log_sum_exp(&terms.collect::<Vec<_>>())
@@ -188,7 +188,7 @@ impl Tile<'_> {
                 if k > 0 && agenda.rest[k] <= self.tolerance.log_allowed(most + f64::ln(sum)) {
                     break;
                 }
-                let (m, s) = exact_log_sum(self.path, self.centres.block(b as usize), query);
+                let (m, s) = exact_log_sum(self.device, self.centres.block(b as usize), query);
                 let higher = m.max(most);
                 sum = sum * (most - higher).exp() + s * (m - higher).exp();
                 most = higher;
@@ -244,18 +244,18 @@ impl PairSums {
     ///
     /// Shifts are whole numbers, so that changing one is exact; a first block sets them to the largest exponent, and a
     /// later one that overflows them sets them again.
-    fn add(&mut self, path: Path, packed: &PackedBlock) {
+    fn add(&mut self, device: Device, packed: &PackedBlock) {
         let size = QUERIES * self.columns;
         let queries = self.groups.chunks_exact(size).zip(self.latest.chunks_exact_mut(QUERIES));
         let running = self.shift.chunks_exact_mut(QUERIES).zip(self.sums.chunks_exact_mut(QUERIES));
         for ((group, latest), (shift, sums)) in queries.zip(running) {
             let fresh = shift[0].is_nan();
             if !fresh {
-                packed.sums(path, group, &relative(shift, packed.base), latest);
+                packed.sums(device, group, &relative(shift, packed.base), latest);
             }
             if fresh || latest.iter().any(|s| s.is_nan() || *s > LARGE) {
                 let mut most = [0.0; QUERIES];
-                packed.maxima(path, group, &mut most);
+                packed.maxima(device, group, &mut most);
                 for ((most, shift), sum) in most.iter().zip(&mut *shift).zip(&mut *sums) {
                     let higher = packed.base + f64::from(most.ceil());
                     if fresh {
@@ -265,7 +265,7 @@ impl PairSums {
                         *shift = higher;
                     }
                 }
-                packed.sums(path, group, &relative(shift, packed.base), latest);
+                packed.sums(device, group, &relative(shift, packed.base), latest);
             }
             sums.iter_mut().zip(latest).for_each(|(sum, s)| *sum += f64::from(*s));
         }

@@ -121,7 +121,7 @@ impl DensityRatio {
             projection: map.projection,
             form: map.form,
             block_size: map.block_size,
-            path: f.path(),
+            path: f.device().path(),
             range,
             divergences,
             history: course.history,

@@ -2,7 +2,7 @@
 
 use super::factor::add_product;
 use super::family::Family;
-use crate::compute::{gaussian_values, Path};
+use crate::compute::{gaussian_values, Device};
 use crate::error::{positive, Error, Result};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
@@ -104,11 +104,11 @@ impl Points {
 
 /// K_ij = s² exp(−½‖a_i − b_j‖²), |a|×|b|, with the distances from one product: ‖a‖² + ‖b‖² − 2aᵀb.
 pub(crate) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
-    let (path, mut k) = (Path::detect(), Mat::zeros(a.len(), b.len()));
+    let (device, mut k) = (Device::default(), Mat::zeros(a.len(), b.len()));
     add_product(&mut k, 1.0, a.matrix().transpose(), b.matrix());
     k.par_col_iter_mut().zip(&b.squares).for_each(|(column, b)| {
         if let Some(column) = column.try_as_col_major_mut() {
-            gaussian_values(path, column.as_slice_mut(), &a.squares, *b, signal);
+            gaussian_values(device, column.as_slice_mut(), &a.squares, *b, signal);
         }
     });
     k

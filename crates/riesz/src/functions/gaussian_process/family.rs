@@ -2,7 +2,7 @@
 
 use super::covariance::Points;
 use super::factor::COLUMNS;
-use crate::compute::{gaussian_values, Path};
+use crate::compute::{gaussian_values, Device};
 use crate::error::{Error, Result};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
@@ -55,11 +55,11 @@ impl Family {
     }
 
     /// k_i ← s² κ(r_i) where k holds inner products: r² = squares_i + own − 2k_i.
-    pub(crate) fn values(self, path: Path, k: &mut [f64], squares: &[f64], own: f64, signal: f64) {
+    pub(crate) fn values(self, device: Device, k: &mut [f64], squares: &[f64], own: f64, signal: f64) {
         if self == Self::Gaussian {
-            return gaussian_values(path, k, squares, own, signal);
+            return gaussian_values(device, k, squares, own, signal);
         }
-        self.matern(path, k, squares, own, signal, |z| match self {
+        self.matern(device, k, squares, own, signal, |z| match self {
             Self::Matern32 => 1.0 + z,
             Self::Matern52 => 1.0 + z + z * z / 3.0,
             _ => 1.0,
@@ -67,11 +67,11 @@ impl Family {
     }
 
     /// k_i ← −s² κ'(r_i)/r_i, what the derivative in log ℓ_c has in front of (z_c − z'_c)²: that of the Gaussian is κ.
-    pub(crate) fn slopes(self, path: Path, k: &mut [f64], squares: &[f64], own: f64, signal: f64) {
+    pub(crate) fn slopes(self, device: Device, k: &mut [f64], squares: &[f64], own: f64, signal: f64) {
         if self == Self::Gaussian {
-            return gaussian_values(path, k, squares, own, signal);
+            return gaussian_values(device, k, squares, own, signal);
         }
-        self.matern(path, k, squares, own, signal, |z| match self {
+        self.matern(device, k, squares, own, signal, |z| match self {
             Self::Matern32 => 3.0,
             Self::Matern52 => 5.0 / 3.0 * (1.0 + z),
             _ => 1.0 / z.max(LEAST),
@@ -81,7 +81,7 @@ impl Family {
     /// k_i ← s² p(z_i) exp(−z_i) with z = √(2ν) r.
     fn matern(
         self,
-        path: Path,
+        device: Device,
         k: &mut [f64],
         squares: &[f64],
         own: f64,
@@ -98,16 +98,16 @@ impl Family {
                 signal * polynomial(z)
             })
             .collect();
-        gaussian_values(path, k, &vec![0.0; squares.len()], 0.0, 1.0);
+        gaussian_values(device, k, &vec![0.0; squares.len()], 0.0, 1.0);
         k.iter_mut().zip(&factors).for_each(|(k, factor)| *k *= factor);
     }
 
     /// k(a, b), |a|×|b|, by one thread.
     pub(crate) fn block(self, signal: f64, a: &Points, b: &Points) -> Mat<f64> {
-        let (path, mut k) = (Path::detect(), Mat::zeros(a.len(), b.len()));
+        let (device, mut k) = (Device::default(), Mat::zeros(a.len(), b.len()));
         matmul(k.as_mut(), Accum::Replace, a.matrix().transpose(), b.matrix(), 1.0, Par::Seq);
         for (j, square) in b.squares().iter().enumerate() {
-            self.values(path, k.col_as_slice_mut(j), a.squares(), *square, signal);
+            self.values(device, k.col_as_slice_mut(j), a.squares(), *square, signal);
         }
         k
     }
@@ -115,7 +115,7 @@ impl Family {
     /// The lower triangle of k(a, a) or, where `slope`, of its slopes; above it there are only some of their entries.
     pub(crate) fn symmetric(self, signal: f64, a: &Points, slope: bool) -> Mat<f64> {
         let n = a.len();
-        let (path, mut k) = (Path::detect(), Mat::zeros(n, n));
+        let (device, mut k) = (Device::default(), Mat::zeros(n, n));
         k.par_col_chunks_mut(COLUMNS).enumerate().for_each(|(i, k): (usize, MatMut<'_, f64>)| {
             let (from, width) = (i * COLUMNS, k.ncols());
             let mut k = k.subrows_mut(from, n - from);
@@ -126,9 +126,9 @@ impl Family {
                 let Some(column) = column.try_as_col_major_mut() else { continue };
                 let column = &mut column.as_slice_mut()[j..];
                 if slope {
-                    self.slopes(path, column, &squares[j..], squares[j], signal);
+                    self.slopes(device, column, &squares[j..], squares[j], signal);
                 } else {
-                    self.values(path, column, &squares[j..], squares[j], signal);
+                    self.values(device, column, &squares[j..], squares[j], signal);
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! The posterior covariance as an operator, by doubly stochastic gradients (spec 2.5, route 1; thesis appendix A.4).
 
-use crate::compute::{features, Path};
+use crate::compute::{features, Device};
 use crate::data::Rows;
 use crate::error::{non_negative, Error, Result};
 use crate::kernel::FeatureMap;
@@ -97,7 +97,7 @@ impl PosteriorOperator {
         }
         let (n, m) = (rows.len(), map.block_size);
         let mut phi = vec![0.0; n * m];
-        features(Path::detect(), &map.draw(BlockIndex(block as u64)), rows, &mut phi)?;
+        features(Device::default(), &map.draw(BlockIndex(block as u64)), rows, &mut phi)?;
         Ok(MatRef::from_row_major_slice(&phi, n, m).to_owned())
     }
 

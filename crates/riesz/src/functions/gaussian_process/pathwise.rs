@@ -1,7 +1,7 @@
 //! Functions drawn from the posterior (Matheron's rule; Wilson et al. 2020).
 
 use super::covariance::{Hyperparameters, Points};
-use crate::compute::{apply, Path};
+use crate::compute::{apply, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
@@ -71,7 +71,7 @@ impl PriorSamples {
             let weight = |j: usize| (scale * normal(self.seed, sample, Draw::Prior, j)) as f32;
             let weights: Vec<f32> = (0..FEATURES).map(weight).collect();
             let mut values = vec![0.0; points.len()];
-            apply(Path::detect(), &[(&block, &weights)], rows, 1, &mut values)?;
+            apply(Device::default(), &[(&block, &weights)], rows, 1, &mut values)?;
             out.col_as_slice_mut(column).iter_mut().zip(&values).for_each(|(out, v)| *out = f64::from(*v));
         }
         Ok(out)

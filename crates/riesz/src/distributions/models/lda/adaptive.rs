@@ -14,7 +14,7 @@ use super::corpus::Corpus;
 use super::infer::{Effort, Topics};
 use super::options::LdaOptions;
 use super::statistics::Statistics;
-use crate::compute::{add_responsibilities, Path};
+use crate::compute::{add_responsibilities, Device};
 use rayon::prelude::*;
 
 /// Documents of the first batch; later ones grow by a fifth …
@@ -122,7 +122,7 @@ impl Contribution {
 
     /// N += the batch's. Threads divide the words; the documents of a word are added in their order.
     pub fn add_to(&self, statistics: &mut Statistics, corpus: &Corpus, documents: &[u32]) {
-        let (width, path) = (statistics.width(), Path::detect());
+        let (width, device) = (statistics.width(), Device::default());
         let rows = corpus.vocabulary().div_ceil(rayon::current_num_threads()).max(1);
         let chunks = statistics.values.par_chunks_mut(rows * width).enumerate();
         chunks.for_each(|(part, chunk)| {
@@ -131,7 +131,7 @@ impl Contribution {
                 let bag = corpus.document(d as usize);
                 let (mine, after) = rest.split_at(bag.words.len() * width);
                 rest = after;
-                add_responsibilities(path, chunk, (part * rows) as u32, bag.words, bag.counts, mine);
+                add_responsibilities(device, chunk, (part * rows) as u32, bag.words, bag.counts, mine);
             }
         });
         for row in self.expected.chunks_exact(width) {

@@ -2,7 +2,7 @@
 
 use super::corpus::{Bag, Corpus};
 use super::statistics::Statistics;
-use crate::compute::{Document, Exclusion, Likelihoods, Path};
+use crate::compute::{Device, Document, Exclusion, Likelihoods};
 use rayon::prelude::*;
 
 /// Topics as documents see them: φ_{wk} = (N_{wk} + share·M_{wk} + η) / (N_k + share·M_k + Wη), and α.
@@ -16,7 +16,7 @@ pub(super) struct Topics<'a> {
     totals: Vec<f32>,
     /// Their inverses, zero in the padding.
     inverse: Vec<f32>,
-    path: Path,
+    device: Device,
 }
 
 /// How long a document is settled.
@@ -48,8 +48,8 @@ impl<'a> Topics<'a> {
         let total = |k: usize| current.totals[k] + f64::from(share) * previous.totals[k] + smoothing;
         let totals = (0..width).map(|k| total(k) as f32).collect();
         let inverse = (0..width).map(|k| if k < topics { total(k).recip() as f32 } else { 0.0 }).collect();
-        let path = Path::detect();
-        Self { current, previous, share, alpha, eta: eta as f32, totals, inverse, path }
+        let device = Device::default();
+        Self { current, previous, share, alpha, eta: eta as f32, totals, inverse, device }
     }
 
     /// φ of the words, a padded row for each.
@@ -61,7 +61,7 @@ impl<'a> Topics<'a> {
             prior: self.eta,
             inverse: &self.inverse,
         };
-        likelihoods.rows(self.path, words, out);
+        likelihoods.rows(self.device, words, out);
     }
 
     /// Settles a document: `expected` is where to start, and the result. `own` is how much of `expected` is in the
@@ -85,7 +85,7 @@ impl<'a> Topics<'a> {
             responsibilities,
             expected,
         };
-        document.settle(self.path, exclusion, effort.sweeps, effort.tolerance);
+        document.settle(self.device, exclusion, effort.sweeps, effort.tolerance);
     }
 
     /// Expected counts of topics for every document, padded rows.

@@ -27,7 +27,7 @@ impl Fit<'_> {
         let mut container = Container::new(CHECKPOINT);
         container.set_field("options", self.options)?;
         container.set_field("fingerprint", &format!("{:016x}", self.fingerprint))?;
-        container.set_field("path", &f.path())?;
+        container.set_field("path", &f.device().path())?;
         container.set_field("choice", &standing.choice)?;
         container.set_field("history", &standing.history)?;
         container.set_field("best", &standing.best)?;
@@ -72,7 +72,7 @@ impl Fit<'_> {
         let choice: Choice = container.field("choice")?;
         let map = self.map(&Setting::from_choice(choice, &self.moments, &self.options.kernel))?;
         let mut f = FeatureExpansion::new(map, self.offset.clone());
-        if container.field::<crate::compute::Path>("path")? != f.path() {
+        if container.field::<crate::compute::Path>("path")? != f.device().path() {
             return Err(differs("instruction path (another machine wrote it); its results"));
         }
         let (m, c) = (f.map().block_size, f.outputs());
