@@ -88,7 +88,8 @@ class KernelRegressor(MultiOutputMixin, Regression):
     Parameters
     ----------
     loss : str, default="auto"
-        "square", which "auto" is too, for the mean; "absolute" for the median; "huber" and
+        $losses_of_numbers
+        "square", which "auto" is too, is for the mean; "absolute" for the median; "huber" and
         "epsilon_insensitive" between the two; "poisson" for counts and rates, not negative, whose
         mean is the exponential of the function that is learnt.
     delta : float, default=1.35
