@@ -119,6 +119,7 @@ table! {
     "epsilon_insensitive" EpsilonInsensitive { epsilon: f64 = 0.1 }            Numbers epsilon_insensitive;
     "absolute"            Absolute                                             Numbers absolute;
     "quantile"            Quantile { levels: Vec<f64> = vec![0.05, 0.5, 0.95] } Numbers quantile;
+    "log_cosh"            LogCosh { delta: f64 = 1.35 }                        Numbers log_cosh;
     "poisson"             Poisson                                              Numbers poisson;
     "logistic"            Logistic                                             Classes logistic;
     "softmax"             Softmax                                              Classes softmax;
