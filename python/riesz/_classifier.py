@@ -25,9 +25,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     loss : str, default="auto"
-        "softmax", "logistic", "hinge", "squared_hinge" or "crammer_singer" (the hinge of the
-        largest margin violation among the classes); "auto" is squared hinge where rows are held
-        out and softmax otherwise.
+        $losses_of_classes
+        "crammer_singer" is the hinge of the largest margin violation among the classes; "auto" is
+        squared hinge where rows are held out and softmax otherwise.
     $kernel
     $solver
     $course

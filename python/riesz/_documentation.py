@@ -2,7 +2,10 @@
 
 from inspect import cleandoc
 from string import Template
+from textwrap import fill
 from typing import TypeVar
+
+from riesz._riesz import loss_names
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -12,6 +15,13 @@ def documented(cls: _Class) -> _Class:
     if cls.__doc__ is not None:  # python -OO leaves none
         cls.__doc__ = Template(cleandoc(cls.__doc__)).substitute(_PARAGRAPHS)
     return cls
+
+
+def _losses(*, classification: bool) -> str:
+    """Return the names of all losses but that of quantiles, which have an estimator."""
+    names = (f'"{name}"' for name in loss_names(classification) if name != "quantile")
+    text = f'"auto" or one of {", ".join(names)}.'
+    return fill(text, width=96, subsequent_indent="    ")
 
 
 _KERNEL = """
@@ -145,6 +155,8 @@ verbose : int, default=0
 """
 
 _PARAGRAPHS = {
+    "losses_of_numbers": _losses(classification=False),
+    "losses_of_classes": _losses(classification=True),
     "mirror_descent": _MIRROR_DESCENT.strip(),
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),

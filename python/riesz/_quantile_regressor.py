@@ -106,7 +106,7 @@ class KernelQuantileRegressor(Regression):
         return [float(level) for level in levels]
 
     def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"loss": "quantile", "quantiles": self._levels()}
+        return super()._settings() | {"loss": "quantile", "levels": self._levels()}
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool

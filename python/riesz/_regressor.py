@@ -88,13 +88,14 @@ class KernelRegressor(MultiOutputMixin, Regression):
     Parameters
     ----------
     loss : str, default="auto"
-        "square", which "auto" is too, for the mean; "absolute" for the median; "huber" and
-        "epsilon_insensitive" between the two; "poisson" for counts and rates, not negative, whose
-        mean is the exponential of the function that is learnt.
+        $losses_of_numbers
+        "square", which "auto" is too, is for the mean; "absolute" for the median; "huber",
+        "log_cosh" and "epsilon_insensitive" between the two; "poisson" for counts and rates, not
+        negative, whose mean is the exponential of the function that is learnt.
     delta : float, default=1.35
-        Residuals beyond it count in proportion, not squared; in the units of ``y``, for "huber".
-        1.35 times the standard deviation of the noise is 95 % as efficient as "square" where the
-        noise is normal.
+        Residuals beyond it count in proportion, not squared; in the units of ``y``, for "huber" and
+        "log_cosh". 1.35 times the standard deviation of the noise is 95 % as efficient as "square"
+        (96 % for "log_cosh") where the noise is normal.
     epsilon : float, default=0.1
         Residuals below it cost nothing; in the units of ``y``, for "epsilon_insensitive".
     $kernel

@@ -9,6 +9,7 @@ from sklearn.metrics import d2_pinball_score, mean_pinball_loss, mean_poisson_de
 from sklearn.svm import SVR, LinearSVC
 
 from riesz import InvalidInput, KernelClassifier, KernelQuantileRegressor, KernelRegressor
+from riesz._riesz import loss_names
 
 LEVELS = [0.05, 0.5, 0.95]
 
@@ -20,6 +21,32 @@ def fan():
     X = rng.uniform(-1, 1, size=(8000, 2))
     spread = 0.2 + 0.4 * (X[:, 0] + 1)
     return X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + spread * rng.normal(size=len(X))
+
+
+@pytest.mark.parametrize("loss", [name for name in loss_names(False) if name != "quantile"])
+def test_every_loss_of_numbers_finds_a_curve(loss):
+    """The mean, the median and what is between them are the same where noise is symmetric."""
+    rng = np.random.default_rng(16)
+    X = rng.uniform(-1, 1, size=(600, 1))
+    truth = 3 + np.sin(3 * X[:, 0])
+    y = np.abs(truth + 0.07 * rng.normal(size=600))
+    model = KernelRegressor(loss=loss, delta=0.1, epsilon=0.02, random_state=0).fit(X, y)
+    assert model.loss_ == loss
+    # Ten degrees of freedom of 600 rows leave 0.017 of the variance of the noise: six times that.
+    assert np.mean((model.predict(X) - truth) ** 2) < 0.1 * 0.07**2
+    assert f'"{loss}"' in KernelRegressor.__doc__
+
+
+@pytest.mark.parametrize("loss", loss_names(True))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_loss_of_classes_finds_the_borders(loss, classes):
+    X = np.random.default_rng(17).uniform(-1, 1, size=(1200, 2))
+    y = np.digitize(X[:, 0] + 0.3 * np.sin(4 * X[:, 1]), np.linspace(-0.4, 0.4, classes - 1))
+    model = KernelClassifier(loss=loss, random_state=0).fit(X[:600], y[:600])
+    assert model.loss_ == loss
+    assert model.score(X[600:], y[600:]) > 0.95
+    np.testing.assert_allclose(model.predict_proba(X[600:]).sum(axis=1), 1, rtol=1e-5)
+    assert f'"{loss}"' in KernelClassifier.__doc__
 
 
 @pytest.mark.parametrize("n", [1000, 4000])

@@ -29,10 +29,7 @@ pub(crate) struct Arguments {
     /// What the target is
     #[arg(long, value_enum, default_value = "auto")]
     task: TaskChoice,
-    /// square, huber, epsilon_insensitive, absolute, quantile, poisson; logistic, softmax, hinge, squared_hinge,
-    /// crammer_singer; chosen by the task if not given. Parameters follow: huber=1.35 and epsilon_insensitive=0.1 in the
-    /// units of the target, quantile=0.05,0.5,0.95
-    #[arg(long)]
+    #[arg(long, help = loss_help())]
     loss: Option<LossSpec>,
     /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them
     #[arg(long, default_value = "gaussian")]
@@ -88,6 +85,17 @@ pub(crate) struct Arguments {
     /// No progress bar and no summary
     #[arg(long)]
     quiet: bool,
+}
+
+/// The losses there are.
+fn loss_help() -> String {
+    let names = |classification| LossSpec::names(classification).collect::<Vec<_>>().join(", ");
+    format!(
+        "{}; {}; chosen by the task if not given. Parameters follow: huber=1.35 and epsilon_insensitive=0.1 in the units \
+         of the target, quantile=0.05,0.5,0.95",
+        names(false),
+        names(true)
+    )
 }
 
 /// Runs the command.

@@ -176,10 +176,7 @@ fn bad_settings_are_refused_by_name() {
     let folder = Folder::new("settings");
     folder.write("ok.csv", &rings(60, 1));
     for (setting, expected) in [
-        (
-            "--loss cubic",
-            "square, huber, epsilon_insensitive, absolute, quantile, poisson, logistic, softmax",
-        ),
+        ("--loss cubic", riesz::loss::LossSpec::NAMES),
         ("--loss huber=-1", "delta"),
         ("--loss quantile=0.9,0.1", "quantiles"),
         ("--kernel cubic", "gaussian"),

@@ -67,6 +67,12 @@ mod _riesz {
         py.detach(|| riesz_cli::run(argv))
     }
 
+    /// The names of the losses of regression, or of classification.
+    #[pyfunction]
+    fn loss_names(classification: bool) -> Vec<&'static str> {
+        riesz::loss::LossSpec::names(classification).collect()
+    }
+
     /// The instruction path of the hot kernels: portable, avx2, avx512 or amx.
     #[pyfunction]
     fn simd_path() -> String {

@@ -201,21 +201,22 @@ impl<'py> Settings<'_, 'py> {
         Ok(path.map(|path| CheckpointPolicy { path, every: CHECKPOINT_EVERY }))
     }
 
-    /// The loss by its name; parameters come by their own names, from the estimators that have them.
+    /// The loss by its name; its parameter comes by its own name, from the estimators that have it.
     fn loss(&self) -> PyResult<Option<LossSpec>> {
-        let (name, number) = (self.text("loss")?, "a number");
-        Ok(match name.as_str() {
-            "auto" => None,
-            "huber" if self.has("delta")? => Some(LossSpec::Huber { delta: self.get("delta", number)? }),
-            "epsilon_insensitive" if self.has("epsilon")? => {
-                Some(LossSpec::EpsilonInsensitive { epsilon: self.get("epsilon", number)? })
+        let name = self.text("loss")?;
+        if name == "auto" {
+            return Ok(None);
+        }
+        let spec: LossSpec = named(&name)?;
+        let values = match LossSpec::parameter(&name) {
+            Some(list) if spec.is_list() && self.has(list)? => self.get(list, "a list of numbers")?,
+            _ if spec.is_list() => {
+                return Err(InvalidInput::new_err("quantiles are for KernelQuantileRegressor"))
             }
-            "quantile" if self.has("quantiles")? => {
-                Some(LossSpec::Quantile { levels: self.get("quantiles", "a list of numbers")? })
-            }
-            "quantile" => return Err(InvalidInput::new_err("quantiles are for KernelQuantileRegressor")),
-            _ => Some(named(&name)?),
-        })
+            Some(parameter) if self.has(parameter)? => vec![self.get(parameter, "a number")?],
+            _ => return Ok(Some(spec)),
+        };
+        LossSpec::new(&name, Some(&values)).map(Some).map_err(to_py)
     }
 
     /// The kernel as the user gave it.

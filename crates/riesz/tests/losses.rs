@@ -5,10 +5,10 @@ use riesz::data::Rows;
 use riesz::driver::quietly;
 use riesz::functions::{Bandwidth, KernelMachine, Options, Task, Training};
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
-use riesz::loss::{DensityRatioKl, DensityRatioSquare, Loss, LossSpec};
+use riesz::loss::{DensityRatioKl, DensityRatioSquare, Logistic, Loss, LossSpec, Novelty};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
-use riesz::solver::{BlockDescentConfig, Problem};
-use riesz::space::FeatureExpansion;
+use riesz::solver::{BlockDescentConfig, FunctionalSgdConfig, Problem, Schedule, SgdState};
+use riesz::space::{FeatureExpansion, Space};
 
 /// One column x, uniform on [−1, 1], and a target that is a function of x, a normal number and a uniform one.
 struct Data {
@@ -194,7 +194,7 @@ fn weights_are_repetitions() {
     let order: Vec<usize> = (0..120).flat_map(|i| std::iter::repeat_n(i, i % 3)).collect();
     let pick = |values: &[f32]| order.iter().map(|&i| values[i]).collect();
     let repeated = Data { x: pick(&data.x), y: pick(&data.y) };
-    for loss in ["huber", "epsilon_insensitive", "absolute", "quantile", "poisson"] {
+    for loss in LossSpec::names(false) {
         let [weighted, copies] =
             [data.fit_weighted(loss, Some(&weights)), repeated.fit(loss)].map(|m| m.to_bytes().unwrap());
         assert!(weighted == copies, "{loss}");
@@ -231,7 +231,7 @@ fn streams_take_every_loss() {
     let truth = |x: f64| 2.0 + (3.0 * x).sin();
     let data = Data::draw(11, 6_000, |x, _, u| count(truth(x), u));
     let data = Training { rows: data.rows(), targets: &data.y, weights: None };
-    for loss in ["huber", "epsilon_insensitive", "absolute", "quantile", "poisson"] {
+    for loss in LossSpec::names(false).filter(|loss| *loss != "square") {
         let options = Options {
             loss: Some(loss.parse().unwrap()),
             bandwidth: Bandwidth::Value(0.5),
@@ -249,10 +249,9 @@ fn streams_take_every_loss() {
     }
 }
 
-/// A density ratio p/q = 1 + x: q is uniform on [−1, 1] and p has the density (1 + x)/2 there, so x = 2√u − 1. Rows of
-/// both in equal numbers; a dozen degrees of freedom on 4,000 rows leave √(12/4000) = 0.055, three times that.
-#[test]
-fn density_ratios_are_found() {
+/// Rows of two samples in turn and their targets ±1: q is uniform on [−1, 1] and p has the density (1 + x)/2 there, so
+/// x = 2√u − 1 and p/q = 1 + x.
+fn two_samples() -> (Vec<f32>, Vec<f32>) {
     let draw = |i: usize| {
         let [a, ..] = Address::new(Seed(12), Stream::Synthetic, BlockIndex(0), i as u32).words(0);
         if i.is_multiple_of(2) {
@@ -261,7 +260,14 @@ fn density_ratios_are_found() {
             (2.0 * uniform_open(a).sqrt() - 1.0, 1.0)
         }
     };
-    let (x, targets): (Vec<f32>, Vec<f32>) = (0..8_000).map(draw).map(|(x, y)| (x as f32, y)).unzip();
+    (0..8_000).map(draw).map(|(x, y)| (x as f32, y)).unzip()
+}
+
+/// Rows of both samples in equal numbers; a dozen degrees of freedom on 4,000 rows leave √(12/4000) = 0.055, three times
+/// that.
+#[test]
+fn density_ratios_are_found() {
+    let (x, targets) = two_samples();
     let rows = Rows::single(&x, 1).unwrap();
     let (least_squares, kl): (&dyn Loss, &dyn Loss) = (&DensityRatioSquare, &DensityRatioKl);
     for (loss, ratio) in [(least_squares, (|u| u) as fn(f64) -> f64), (kl, f64::exp)] {
@@ -276,5 +282,110 @@ fn density_ratios_are_found() {
         let found = (errors.sum::<f64>() / 4_000.0).sqrt();
         println!("{}: {found}", loss.name());
         assert!(found < 0.165, "{}: {found}", loss.name());
+    }
+}
+
+/// A batch of functional gradient descent with steps of γ, averaged.
+fn descend(state: &mut SgdState, step: f64, loss: &dyn Loss, x: &[f32], targets: &[f32]) {
+    let schedule = Schedule::Constant { step };
+    let solver = FunctionalSgdConfig { schedule, ridge: 1e-3, average: true }.build().unwrap();
+    solver.step(state, loss, Rows::single(x, 1).unwrap(), targets, &vec![1.0; x.len()]).unwrap();
+}
+
+fn begin(start: Vec<f32>) -> SgdState {
+    let map = FeatureMap::new(KernelSpec::Gaussian, 0.5, 64, Seed(1), Scaling::identity(1)).unwrap();
+    let schedule = Schedule::Constant { step: 1.0 };
+    let solver = FunctionalSgdConfig { schedule, ridge: 1e-3, average: true }.build().unwrap();
+    solver.init(FeatureExpansion::new(map, start))
+}
+
+fn values(f: &FeatureExpansion, x: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len() * f.outputs()];
+    f.evaluate(Rows::single(x, 1).unwrap(), &mut out).unwrap();
+    out
+}
+
+/// Unit, start and step size by the loss itself: targets of any size lead to the same function, times that size. One
+/// pass leaves less than a third of the deviation 0.7 of the truth; the noise is symmetric, a median up to 0.05 off.
+#[test]
+fn streams_know_no_unit() {
+    let truth = |x: f64| 2.0 + (3.0 * x).sin();
+    let data = Data::draw(13, 6_000, |x, z, _| (truth(x) + 0.3 * z).abs());
+    let grid: Vec<f32> = (0..41).map(|i| 0.95 * (i as f32 / 20.0 - 1.0)).collect();
+    for name in LossSpec::names(false) {
+        let found = [1e-6_f64, 1.0, 1e6].map(|size| {
+            let default: LossSpec = name.parse().unwrap();
+            let given = LossSpec::parameter(name).filter(|_| !default.is_list()).map(|_| [0.5 * size]);
+            let spec = LossSpec::new(name, given.as_ref().map(|given| &given[..])).unwrap();
+            let column: Vec<(f32, f32)> = data.y[..500].iter().map(|y| (y * size as f32, 1.0)).collect();
+            let unit = spec.build(1).unwrap().unit(&column);
+            let loss = spec.build_in(&[unit.scale]).unwrap();
+            let y: Vec<f32> = data.y.iter().map(|y| unit.scaled(y * size as f32)).collect();
+            let start = loss.stream_start(&y[..500], &[1.0; 500]);
+            let step = 0.5 / f64::from(loss.step_curvature(&start, 1.0));
+            let mut state = begin(start);
+            for (x, y) in data.x.chunks(50).zip(y.chunks(50)) {
+                descend(&mut state, step, &*loss, x, y);
+            }
+            let c = loss.outputs();
+            let predict = |u: &[f32]| {
+                let mut u: Vec<f32> = u.iter().map(|&u| unit.output(f64::from(u)) as f32).collect();
+                loss.predict(&mut u);
+                f64::from(u[c / 2]) / size
+            };
+            values(&state.average(), &grid).chunks_exact(c).map(predict).collect::<Vec<_>>()
+        });
+        let distance = |f: &[f64], g: &dyn Fn(usize) -> f64| {
+            (f.iter().enumerate().map(|(i, f)| (f - g(i)).powi(2)).sum::<f64>() / f.len() as f64).sqrt()
+        };
+        let error = distance(&found[1], &|i| truth(f64::from(grid[i])));
+        println!("{name}: {error}");
+        assert!(error < 0.25, "{name}: {error}");
+        for other in [0, 2] {
+            let change = distance(&found[other], &|i| found[1][i]);
+            assert!(change < 1e-3, "{name}: {change} between sizes");
+        }
+    }
+}
+
+/// The level moves beside the function, and in the end about a share ν of the rows is below it, with whatever is
+/// unlike them.
+#[test]
+fn novelty_is_streamed() {
+    let data = Data::draw(14, 10_000, |_, z, _| z);
+    let (mut state, mut novelty, nu) = (begin(vec![0.0]), Novelty { level: 0.0 }, 0.1);
+    for x in data.y.chunks(50) {
+        let u = values(&state.f, x);
+        let next = novelty.moved(&u, &[1.0; 50], 0.2, nu);
+        descend(&mut state, 0.2, &novelty, x, &[]);
+        novelty = next;
+    }
+    let scores = values(&state.f, &data.y);
+    let share = scores.iter().filter(|u| **u < novelty.level).count() as f64 / 10_000.0;
+    println!("{share} below {}", novelty.level);
+    // A batch of 50 has a deviation of 0.042 in its share, the last iterate follows a few of them.
+    assert!((share - nu).abs() < 0.1, "{share} below");
+    assert!(values(&state.f, &[6.0, -6.0]).iter().all(|u| *u < novelty.level));
+    assert!(values(&state.f, &[0.0])[0] > novelty.level);
+}
+
+/// Rows of two samples in one stream; f starts at its value for p = q. The ratio itself has deviation 0.58 under q.
+#[test]
+fn density_ratios_are_streamed() {
+    let (x, targets) = two_samples();
+    let losses: [(&dyn Loss, fn(f64) -> f64); 3] =
+        [(&DensityRatioSquare, |u| u), (&DensityRatioKl, f64::exp), (&Logistic, f64::exp)];
+    for (loss, ratio) in losses {
+        let start = loss.start(&targets, &[1.0; 8_000]);
+        let step = 0.5 / f64::from(loss.step_curvature(&start, 1.0));
+        let mut state = begin(start);
+        for (x, y) in x.chunks(50).zip(targets.chunks(50)) {
+            descend(&mut state, step, loss, x, y);
+        }
+        let found = values(&state.average(), &x);
+        let error = |(u, x): (&f32, &f32)| (ratio(f64::from(*u)) - f64::from(1.0 + x)).powi(2);
+        let error = (found.iter().zip(&x).step_by(2).map(error).sum::<f64>() / 4_000.0).sqrt();
+        println!("{}: {error}", loss.name());
+        assert!(error < 0.2, "{}: {error}", loss.name());
     }
 }

@@ -1,12 +1,19 @@
 //! The absolute loss.
 
-use super::{finite_within, Conjugate, Shortfall, DOMAIN_TOLERANCE};
+use super::separable::each_target;
+use super::{finite_within, Conjugate, Loss, Shortfall, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Absolute loss ℓ(u, y) = |r|, r = u − y; its minimiser is the median.
 ///
 /// ℓ' = sign r; no curvature bound (see [`Smoothed`](super::Smoothed)); ℓ*(a) = ay on |a| ≤ 1; ∇ℓ* = y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absolute;
+
+/// One loss for each target.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(each_target(vec![Absolute; units.len()]))
+}
 
 /// r = u − y.
 pub(super) fn residual(u: f64, y: &[f32]) -> f64 {

@@ -1,7 +1,8 @@
 //! The multi-class hinge loss.
 
 use super::kink::is_width;
-use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::{finite_within, hinge, Conjugate, Domain, Loss, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Crammer–Singer loss ℓ(u, y) = max_c(u_c + 1{c ≠ y}) − u_y; the target y is a class index.
 ///
@@ -11,6 +12,14 @@ use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
 pub struct CrammerSinger {
     /// Number C ≥ 2 of classes.
     pub classes: usize,
+}
+
+/// [`Hinge`](super::Hinge) for two classes, the same model with half the outputs.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    match units.len() {
+        2 => hinge::build(units),
+        classes => Ok(Box::new(CrammerSinger { classes })),
+    }
 }
 
 /// Crammer–Singer loss with its kinks rounded over a width w > 0: ℓ(u, y) = max_p ⟨p, z⟩ − (w/4)‖p − e_y‖² over p in
@@ -102,6 +111,14 @@ impl Loss for CrammerSinger {
         let classes = self.classes;
         is_width(width).then(|| Box::new(SmoothedCrammerSinger { classes, width }) as Box<dyn Loss>)
     }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Class
+    }
 }
 
 impl Conjugate for CrammerSinger {
@@ -162,6 +179,14 @@ impl Loss for SmoothedCrammerSinger {
         } else {
             0.0
         }
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Class
     }
 }
 

@@ -1,7 +1,8 @@
 //! The Kullback–Leibler loss of a density ratio.
 
+use super::constant::share;
 use super::exponential::{exponential, slope};
-use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::{finite_within, p_log_p, Conjugate, Domain, Loss, DOMAIN_TOLERANCE};
 
 /// Density-ratio loss, Kullback–Leibler: ℓ(u) = −u for a row of the numerator p (target +1), e^u for a row of the
 /// denominator q (target −1). The minimiser of E_q e^f − E_p f is f = log p/q.
@@ -56,6 +57,20 @@ impl Loss for DensityRatioKl {
         } else {
             slope(u[0])
         }
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Sign
+    }
+
+    /// The logarithm of the weight of p over that of q.
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        let p = share(1.0, targets, weights);
+        vec![(p / (1.0 - p)).ln() as f32]
     }
 }
 

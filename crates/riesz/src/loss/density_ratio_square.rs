@@ -1,7 +1,8 @@
 //! The least-squares loss of a density ratio.
 
+use super::constant::share;
 use super::density_ratio_kl::{is_numerator, numerator_conjugate};
-use super::{Conjugate, Loss};
+use super::{Conjugate, Domain, Loss};
 
 /// Density-ratio loss, least squares: ℓ(u) = −u for a row of the numerator p (target +1), ½u² for a row of the
 /// denominator q (target −1). The minimiser of ½E_q f² − E_p f is f = p/q.
@@ -45,6 +46,20 @@ impl Loss for DensityRatioSquare {
         } else {
             1.0
         }
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Sign
+    }
+
+    /// The weight of p over that of q.
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        let p = share(1.0, targets, weights);
+        vec![(p / (1.0 - p)) as f32]
     }
 }
 

@@ -1,7 +1,9 @@
 //! The ε-insensitive loss.
 
 use super::absolute::residual;
-use super::{finite_within, Conjugate, Shortfall, DOMAIN_TOLERANCE};
+use super::separable::each_target;
+use super::{finite_within, Conjugate, Loss, Shortfall, DOMAIN_TOLERANCE};
+use crate::error::{non_negative, Result};
 
 /// ε-insensitive loss ℓ(u, y) = max(0, |r| − ε), r = u − y, ε ≥ 0: residuals within the tube cost nothing.
 ///
@@ -11,6 +13,13 @@ use super::{finite_within, Conjugate, Shortfall, DOMAIN_TOLERANCE};
 pub struct EpsilonInsensitive {
     /// Half the width ε of the tube.
     pub epsilon: f32,
+}
+
+/// One loss for each target; `epsilon` is in the units of the targets as they were.
+pub(super) fn build(units: &[f64], epsilon: &f64) -> Result<Box<dyn Loss>> {
+    non_negative("epsilon", *epsilon)?;
+    let part = |unit| EpsilonInsensitive { epsilon: (epsilon / unit) as f32 };
+    Ok(each_target(units.iter().map(part).collect()))
 }
 
 impl Shortfall for EpsilonInsensitive {

@@ -1,6 +1,8 @@
 //! The hinge loss.
 
-use super::{finite_within, Conjugate, Shortfall, DOMAIN_TOLERANCE};
+use super::separable::each_class;
+use super::{finite_within, Conjugate, Domain, Loss, Shortfall, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Hinge loss ℓ(u, y) = max(0, 1 − yu), y = ±1.
 ///
@@ -8,8 +10,14 @@ use super::{finite_within, Conjugate, Shortfall, DOMAIN_TOLERANCE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hinge;
 
+/// One loss for two classes, one versus rest for more.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(each_class(Hinge, units.len()))
+}
+
 impl Shortfall for Hinge {
     const NAME: &'static str = "hinge";
+    const DOMAIN: Domain = Domain::Sign;
 
     fn shortfall(&self, u: f64, y: &[f32]) -> f64 {
         1.0 - f64::from(y[0]) * u

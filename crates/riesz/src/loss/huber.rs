@@ -2,7 +2,9 @@
 
 use super::absolute::residual;
 use super::kink::Ramp;
+use super::separable::each_target;
 use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
+use crate::error::{positive, Result};
 
 /// Huber loss ℓ(u, y) = ½r² if |r| ≤ δ, else δ|r| − ½δ²; r = u − y.
 ///
@@ -26,6 +28,14 @@ impl Huber {
     pub fn scaled(delta: f32) -> Self {
         Self { slope: delta.max(1.0), width: delta }
     }
+}
+
+/// One loss for each target; `delta` is in the units of the targets as they were. A length that leaves single precision
+/// is as good as the smallest that does not.
+pub(super) fn build(units: &[f64], delta: &f64) -> Result<Box<dyn Loss>> {
+    positive("delta", *delta)?;
+    let part = |unit| Huber::scaled(((delta / unit) as f32).max(f32::MIN_POSITIVE));
+    Ok(each_target(units.iter().map(part).collect()))
 }
 
 impl Loss for Huber {
@@ -62,6 +72,10 @@ impl Loss for Huber {
 
     fn residual_share(&self) -> Option<f32> {
         Some(self.slope.min(1.0))
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
     }
 }
 

@@ -1,16 +1,16 @@
 //! Losses with a kink, and the kink rounded off.
 
-use super::{Conjugate, Loss};
+use super::{Conjugate, Domain, Loss};
 
 /// A loss ℓ(u, y) = max(0, s) of one output, where the shortfall s(u, y) is convex in u with slopes ±1: all that a
 /// loss with a kink has to say, the rest follows.
 ///
 /// ℓ' = s' 1{s > 0}; no curvature bound (ℓ'' = 0 off the kink, see [`Smoothed`]).
-pub trait Shortfall: Clone + Send + Sync + 'static {
+pub trait Shortfall: Conjugate + Clone + 'static {
     /// The name users type.
     const NAME: &'static str;
-    /// Numbers per target.
-    const TARGETS: usize = 1;
+    /// What the targets are.
+    const DOMAIN: Domain = Domain::Real;
 
     /// s(u, y).
     fn shortfall(&self, u: f64, y: &[f32]) -> f64;
@@ -34,7 +34,7 @@ impl<L: Shortfall> Loss for L {
     }
 
     fn targets(&self) -> usize {
-        L::TARGETS
+        usize::from(L::DOMAIN != Domain::Nothing)
     }
 
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
@@ -60,6 +60,14 @@ impl<L: Shortfall> Loss for L {
 
     fn residual_share(&self) -> Option<f32> {
         self.share()
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        L::DOMAIN
     }
 }
 
@@ -126,7 +134,7 @@ impl<L: Shortfall> Loss for Smoothed<L> {
     }
 
     fn targets(&self) -> usize {
-        L::TARGETS
+        self.loss.targets()
     }
 
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
@@ -147,9 +155,17 @@ impl<L: Shortfall> Loss for Smoothed<L> {
     fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {
         Ramp::new(self.width).weight(self.loss.shortfall(f64::from(u[0]), y))
     }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        L::DOMAIN
+    }
 }
 
-impl<L: Shortfall + Conjugate> Conjugate for Smoothed<L> {
+impl<L: Shortfall> Conjugate for Smoothed<L> {
     fn conjugate(&self, a: &[f32], y: &[f32]) -> f64 {
         self.loss.conjugate(a, y) + 0.5 * f64::from(self.width) * f64::from(a[0]).powi(2)
     }

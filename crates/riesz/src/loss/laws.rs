@@ -1,20 +1,11 @@
-//! The laws every loss obeys, each loss listed once at the end.
+//! The laws every loss obeys: those of the table by their names, the others listed once at the end.
 
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 type Outcome = std::result::Result<(), TestCaseError>;
-
-/// What the targets of a loss are.
-#[derive(Clone, Copy)]
-enum Targets {
-    Real,
-    Count,
-    Sign,
-    Index,
-}
 
 /// Two points, a direction, a target and a fraction.
 #[derive(Debug)]
@@ -26,14 +17,14 @@ struct Sample {
     fraction: f32,
 }
 
-fn sample(loss: &dyn Loss, targets: Targets) -> impl Strategy<Value = Sample> {
+fn sample(loss: &dyn Loss) -> impl Strategy<Value = Sample> {
     let row = || vec(-6.0f32..6.0, loss.outputs());
     let signs = prop::sample::select(vec![-1.0f32, 1.0]);
-    let target = match targets {
-        Targets::Real => vec(-6.0f32..6.0, loss.targets()).boxed(),
-        Targets::Count => vec(prop_oneof![Just(0.0f32), 0.0f32..6.0], loss.targets()).boxed(),
-        Targets::Sign => vec(signs, 1).boxed(),
-        Targets::Index => vec((0..loss.outputs()).prop_map(|c| c as f32), 1).boxed(),
+    let target = match loss.domain() {
+        Domain::Nothing | Domain::Real => vec(-6.0f32..6.0, loss.targets()).boxed(),
+        Domain::NonNegative => vec(prop_oneof![Just(0.0f32), 0.0f32..6.0], loss.targets()).boxed(),
+        Domain::Sign => vec(signs, 1).boxed(),
+        Domain::Class => vec((0..loss.outputs()).prop_map(|c| c as f32), 1).boxed(),
     };
     (row(), row(), row(), target, 0.0f32..=1.0).prop_map(|(u, v, direction, y, fraction)| Sample {
         u,
@@ -52,28 +43,28 @@ fn between(u: &[f32], v: &[f32], fraction: f32) -> Vec<f32> {
     u.iter().zip(v).map(|(u, v)| u + fraction * (v - u)).collect()
 }
 
-fn derivative<L: Loss>(loss: &L, u: &[f32], y: &[f32]) -> Vec<f32> {
+fn derivative(loss: &dyn Loss, u: &[f32], y: &[f32]) -> Vec<f32> {
     let mut out = vec![f32::NAN; u.len()];
     loss.derivative(u, y, &mut out);
     out
 }
 
 /// ℓ(v) − ℓ(u) − ⟨∇ℓ(u), v − u⟩ and ½‖v − u‖².
-fn bregman<L: Loss>(loss: &L, u: &[f32], v: &[f32], y: &[f32]) -> (f64, f64) {
+fn bregman(loss: &dyn Loss, u: &[f32], v: &[f32], y: &[f32]) -> (f64, f64) {
     let step: Vec<f32> = u.iter().zip(v).map(|(u, v)| v - u).collect();
     let linear = dot(&derivative(loss, u, y), &step);
     (loss.value(v, y) - loss.value(u, y) - linear, 0.5 * dot(&step, &step))
 }
 
 /// ℓ(u) + ℓ*(a) − ⟨a, u⟩ and the rounding it is subject to.
-fn gap<L: Conjugate>(loss: &L, u: &[f32], a: &[f32], y: &[f32]) -> (f64, f64) {
+fn gap(loss: &dyn Conjugate, u: &[f32], a: &[f32], y: &[f32]) -> (f64, f64) {
     let (value, conjugate) = (loss.value(u, y), loss.conjugate(a, y));
     let terms = a.iter().zip(u).map(|(&a, &u)| f64::from(a * u).abs()).sum::<f64>();
     (value + conjugate - dot(a, u), 2e-5 * (1.0 + value.abs() + conjugate.abs() + terms))
 }
 
 /// By convexity a central difference quotient lies between the derivatives at its two ends.
-fn derivative_matches_differences<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+fn derivative_matches_differences(loss: &dyn Loss, s: &Sample) -> Outcome {
     let step = 1.0 / 256.0;
     for c in 0..s.u.len() {
         let (mut ahead, mut behind) = (s.u.clone(), s.u.clone());
@@ -88,7 +79,7 @@ fn derivative_matches_differences<L: Loss>(loss: &L, s: &Sample) -> Outcome {
 }
 
 /// ℓ(u) + ℓ*(a) ≥ ⟨a, u⟩ for any a, in the domain or not.
-fn fenchel_young_inequality<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+fn fenchel_young_inequality(loss: &dyn Conjugate, s: &Sample) -> Outcome {
     let inside = derivative(loss, &s.v, &s.y);
     for a in [&inside, &s.direction] {
         let (gap, rounding) = gap(loss, &s.u, a, &s.y);
@@ -98,14 +89,14 @@ fn fenchel_young_inequality<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
 }
 
 /// ℓ(u) + ℓ*(∇ℓ(u)) = ⟨∇ℓ(u), u⟩.
-fn fenchel_young_equality<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+fn fenchel_young_equality(loss: &dyn Conjugate, s: &Sample) -> Outcome {
     let (gap, rounding) = gap(loss, &s.u, &derivative(loss, &s.u, &s.y), &s.y);
     prop_assert!(gap.is_finite() && gap.abs() <= rounding, "{gap}");
     Ok(())
 }
 
 /// u = ∇ℓ*(a) attains sup ⟨a, u⟩ − ℓ(u). The domain is convex: a lies between two derivatives.
-fn conjugate_derivative_attains_supremum<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+fn conjugate_derivative_attains_supremum(loss: &dyn Conjugate, s: &Sample) -> Outcome {
     let [first, last] = [&s.u, &s.v].map(|u| derivative(loss, u, &s.y));
     let a = between(&first, &last, s.fraction);
     let mut u = vec![f32::NAN; a.len()];
@@ -116,7 +107,7 @@ fn conjugate_derivative_attains_supremum<L: Conjugate>(loss: &L, s: &Sample) -> 
 }
 
 /// ℓ((1 − t)u + tv) ≤ (1 − t)ℓ(u) + tℓ(v), and ℓ lies above its tangents.
-fn convex_along_segments<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+fn convex_along_segments(loss: &dyn Loss, s: &Sample) -> Outcome {
     let [start, end] = [&s.u, &s.v].map(|u| loss.value(u, &s.y));
     let middle = loss.value(&between(&s.u, &s.v, s.fraction), &s.y);
     let chord = start + f64::from(s.fraction) * (end - start);
@@ -128,7 +119,7 @@ fn convex_along_segments<L: Loss>(loss: &L, s: &Sample) -> Outcome {
 }
 
 /// The default batch methods call the row methods: an override must agree with them.
-fn batches_match_rows<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+fn batches_match_rows(loss: &dyn Loss, s: &Sample) -> Outcome {
     let (u, y) = ([&s.u[..], &s.v, &s.direction].concat(), [&s.y[..]; 3].concat());
     let weights = [s.fraction, 0.0, 2.5];
     let (mut residuals, mut curvatures) = (vec![f32::NAN; u.len()], [f32::NAN; 3]);
@@ -148,7 +139,7 @@ fn batches_match_rows<L: Loss>(loss: &L, s: &Sample) -> Outcome {
 
 /// At outputs ±80, and beyond the exponentials that f32 holds, nothing overflows, and value, derivative and
 /// conjugate still agree.
-fn finite_far_out<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
+fn finite_far_out(loss: &dyn Conjugate, s: &Sample) -> Outcome {
     for size in [80f32, 800.0] {
         let u: Vec<f32> = s.u.iter().map(|u| size.copysign(*u)).collect();
         let slope = derivative(loss, &u, &s.y);
@@ -163,7 +154,7 @@ fn finite_far_out<L: Conjugate>(loss: &L, s: &Sample) -> Outcome {
 }
 
 /// ℓ(v) ≤ ℓ(u) + ⟨∇ℓ(u), v − u⟩ + ½ h ‖v − u‖².
-fn curvature_majorises<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+fn curvature_majorises(loss: &dyn Loss, s: &Sample) -> Outcome {
     let bound = f64::from(loss.curvature().expect("a smooth loss"));
     let (above_tangent, half_square) = bregman(loss, &s.u, &s.v, &s.y);
     prop_assert!(above_tangent <= bound * half_square + 1e-5 * (1.0 + half_square), "{above_tangent}");
@@ -172,7 +163,7 @@ fn curvature_majorises<L: Loss>(loss: &L, s: &Sample) -> Outcome {
 
 /// Second differences along a direction of unit length are averages of second derivatives over a short
 /// segment, hence at most the local curvature there, which in turn is at most the global one, where there is one.
-fn local_curvature_bounds_second_differences<L: Loss>(loss: &L, s: &Sample) -> Outcome {
+fn local_curvature_bounds_second_differences(loss: &dyn Loss, s: &Sample) -> Outcome {
     let norm = dot(&s.direction, &s.direction).sqrt().max(1e-3);
     let scale = (1.0 / 128.0 / norm) as f32;
     let [behind, ahead] = [-scale, scale]
@@ -189,98 +180,84 @@ fn local_curvature_bounds_second_differences<L: Loss>(loss: &L, s: &Sample) -> O
     Ok(())
 }
 
-macro_rules! obeys {
-    ($loss:expr, $targets:ident: $($law:ident)*) => {$(
-        proptest! {
-            #[test]
-            fn $law(s in sample(&$loss, Targets::$targets)) {
-                super::$law(&$loss, &s)?;
-            }
+/// Both curvatures of a smooth loss; that of a loss without a bound where it stands; of a kink none, but a smoothing.
+fn curvatures_are_bounds(loss: &dyn Loss, s: &Sample) -> Outcome {
+    match (loss.curvature(), loss.smoothed(0.1)) {
+        (Some(_), _) => curvature_majorises(loss, s)?,
+        (None, Some(smoothed)) => {
+            prop_assert!(smoothed.curvature().is_some() && loss.local_curvature(&s.u, &s.y) == 0.0);
+            return Ok(());
         }
-    )*};
+        (None, None) => {}
+    }
+    local_curvature_bounds_second_differences(loss, s)
 }
 
-macro_rules! obeys_curvature {
-    (smooth $loss:expr, $targets:ident) => {
-        obeys!($loss, $targets: curvature_majorises local_curvature_bounds_second_differences);
-    };
-    (kinked $loss:expr, $targets:ident) => {
-        #[test]
-        fn has_no_curvature_but_a_smoothing() {
-            assert_eq!($loss.curvature(), None);
-            assert!($loss.smoothed(0.1).is_some_and(|smoothed| smoothed.curvature().is_some()));
-            let (u, y) = (vec![0.3; $loss.outputs()], vec![1.0; $loss.targets()]);
-            assert_eq!($loss.local_curvature(&u, &y), 0.0);
-        }
-    };
-    (unbounded $loss:expr, $targets:ident) => {
-        obeys!($loss, $targets: local_curvature_bounds_second_differences);
+/// All laws on one sample.
+fn every_law(loss: &dyn Conjugate, s: &Sample) -> Outcome {
+    derivative_matches_differences(loss, s)?;
+    fenchel_young_inequality(loss, s)?;
+    fenchel_young_equality(loss, s)?;
+    conjugate_derivative_attains_supremum(loss, s)?;
+    convex_along_segments(loss, s)?;
+    batches_match_rows(loss, s)?;
+    finite_far_out(loss, s)?;
+    curvatures_are_bounds(loss, s)
+}
 
-        #[test]
-        fn has_neither_a_curvature_bound_nor_a_smoothing() {
-            assert_eq!($loss.curvature(), None);
-            assert!($loss.smoothed(0.1).is_none());
+fn obeys(what: &str, loss: &dyn Conjugate) {
+    let outcome = TestRunner::default().run(&sample(loss), |s| every_law(loss, &s));
+    outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+/// With default parameters, for one and two targets, two and four classes.
+#[test]
+fn every_named_loss_obeys_the_laws() {
+    for name in LossSpec::NAMES.split(", ") {
+        let spec: LossSpec = name.parse().unwrap();
+        for size in if spec.is_classification() { [2, 4] } else { [1, 2] } {
+            let loss = spec.build(size).unwrap();
+            assert_eq!(loss.domain().is_class(), spec.is_classification(), "{name}");
+            obeys(&format!("{name} of {size}"), loss.as_conjugate().expect("a conjugate"));
         }
-    };
+    }
 }
 
 macro_rules! laws {
-    ($($name:ident: $kind:ident, $targets:ident, $loss:expr;)*) => {$(
-        mod $name {
-            use super::*;
-            obeys!($loss, $targets:
-                derivative_matches_differences
-                fenchel_young_inequality
-                fenchel_young_equality
-                conjugate_derivative_attains_supremum
-                convex_along_segments
-                batches_match_rows
-                finite_far_out
-            );
-            obeys_curvature!($kind $loss, $targets);
+    ($($name:ident: $loss:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            obeys(stringify!($name), &$loss);
         }
     )*};
 }
 
-fn levels() -> Vec<Quantile> {
-    [0.05, 0.5, 0.9].map(|level| Quantile { level }).to_vec()
-}
-
 fn smoothed_levels() -> Vec<SmoothedQuantile> {
-    levels().into_iter().map(|Quantile { level }| SmoothedQuantile { level, width: 0.5 }).collect()
+    [0.05, 0.5, 0.9].map(|level| SmoothedQuantile { level, width: 0.5 }).to_vec()
 }
 
 laws! {
-    square: smooth, Real, Square { outputs: 3 };
-    huber: smooth, Real, Huber::new(1.35);
-    huber_of_two: smooth, Real, Separable::each(vec![Huber::new(0.5), Huber::new(2.0)]);
-    scaled_huber: smooth, Real, Huber::scaled(0.3);
-    absolute: kinked, Real, Absolute;
-    smoothed_absolute: smooth, Real, Smoothed { loss: Absolute, width: 0.5 };
-    absolute_of_two: kinked, Real, Separable::each(vec![Absolute; 2]);
-    epsilon_insensitive: kinked, Real, EpsilonInsensitive { epsilon: 0.7 };
-    smoothed_epsilon_insensitive: smooth, Real, Smoothed { loss: EpsilonInsensitive { epsilon: 0.7 }, width: 0.5 };
-    quantile: kinked, Real, Quantile { level: 0.2 };
-    smoothed_quantile: smooth, Real, SmoothedQuantile { level: 0.2, width: 0.5 };
-    quantiles: kinked, Real, Separable::shared(levels());
-    smoothed_quantiles: smooth, Real, Separable::shared(smoothed_levels());
-    poisson: unbounded, Count, Poisson;
-    poisson_of_two: unbounded, Count, Separable::each(vec![Poisson; 2]);
-    logistic: smooth, Sign, Logistic;
-    softmax_of_two: smooth, Index, Softmax { classes: 2 };
-    softmax_of_four: smooth, Index, Softmax { classes: 4 };
-    hinge: kinked, Sign, Hinge;
-    smoothed_hinge: smooth, Sign, Smoothed { loss: Hinge, width: 0.5 };
-    squared_hinge: smooth, Sign, SquaredHinge;
-    crammer_singer_of_two: kinked, Index, CrammerSinger { classes: 2 };
-    crammer_singer_of_four: kinked, Index, CrammerSinger { classes: 4 };
-    smoothed_crammer_singer: smooth, Index, SmoothedCrammerSinger { classes: 4, width: 0.5 };
-    logistic_versus_rest: smooth, Index, Separable::one_versus_rest(Logistic, 3);
-    hinge_versus_rest: kinked, Index, Separable::one_versus_rest(Hinge, 3);
-    smoothed_hinge_versus_rest: smooth, Index, Separable::one_versus_rest(Smoothed { loss: Hinge, width: 2.0 }, 3);
-    squared_hinge_versus_rest: smooth, Index, Separable::one_versus_rest(SquaredHinge, 3);
-    novelty: kinked, Real, Novelty { level: 0.5 };
-    smoothed_novelty: smooth, Real, Smoothed { loss: Novelty { level: 0.5 }, width: 0.5 };
-    density_ratio_kl: unbounded, Sign, DensityRatioKl;
-    density_ratio_square: smooth, Sign, DensityRatioSquare;
+    huber_of_two: Separable::each(vec![Huber::new(0.5), Huber::new(2.0)]);
+    scaled_huber: Huber::scaled(0.3);
+    smoothed_absolute: Smoothed { loss: Absolute, width: 0.5 };
+    smoothed_epsilon_insensitive: Smoothed { loss: EpsilonInsensitive { epsilon: 0.7 }, width: 0.5 };
+    quantile: Quantile { level: 0.2 };
+    smoothed_quantile: SmoothedQuantile { level: 0.2, width: 0.5 };
+    smoothed_quantiles: Separable::shared(smoothed_levels());
+    softmax_of_two: Softmax { classes: 2 };
+    smoothed_hinge: Smoothed { loss: Hinge, width: 0.5 };
+    smoothed_hinge_versus_rest: Separable::one_versus_rest(Smoothed { loss: Hinge, width: 2.0 }, 3);
+    crammer_singer_of_two: CrammerSinger { classes: 2 };
+    smoothed_crammer_singer: SmoothedCrammerSinger { classes: 4, width: 0.5 };
+    novelty: Novelty { level: 0.5 };
+    smoothed_novelty: Smoothed { loss: Novelty { level: 0.5 }, width: 0.5 };
+    density_ratio_kl: DensityRatioKl;
+    density_ratio_square: DensityRatioSquare;
+}
+
+/// A sum has a conjugate where its parts have, and smoothing keeps it.
+#[test]
+fn smoothed_sums_have_conjugates() {
+    let smoothed = Separable::one_versus_rest(Hinge, 3).smoothed(0.5).unwrap();
+    obeys("smoothed hinges", smoothed.as_conjugate().expect("a conjugate"));
 }

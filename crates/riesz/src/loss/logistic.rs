@@ -1,6 +1,10 @@
 //! The logistic loss.
 
-use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::constant::share;
+use super::separable::each_class;
+use super::softmax::softmax_in_place;
+use super::{finite_within, p_log_p, Conjugate, Domain, Loss, Probabilities, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Logistic loss ℓ(u, y) = log(1 + e^{−yu}), y = ±1.
 ///
@@ -8,6 +12,11 @@ use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
 /// ∇ℓ* = −y log(p / (1 − p)), where p is clipped to [10⁻⁶, 1 − 10⁻⁶] to stay finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logistic;
+
+/// One loss for two classes, one versus rest for more.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(each_class(Logistic, units.len()))
+}
 
 /// σ(z) = 1 / (1 + e^{−z}); an overflowing exponential gives the right limit 0.
 #[inline]
@@ -19,6 +28,16 @@ pub(super) fn sigmoid(z: f32) -> f32 {
 #[inline]
 pub(super) fn log_sigmoid(z: f32) -> f32 {
     z.min(0.0) - (-z.abs()).exp().ln_1p()
+}
+
+/// (σ(−u), σ(u)) for one output; for one versus rest σ(u_c) / Σ σ(u), as the softmax of log σ so that very negative rows do
+/// not become 0/0.
+fn probabilities(u: &[f32], out: &mut [f32]) {
+    if let [u] = u {
+        return out.copy_from_slice(&[sigmoid(-u), sigmoid(*u)]);
+    }
+    out.iter_mut().zip(u).for_each(|(p, &u)| *p = log_sigmoid(u));
+    softmax_in_place(out, 1.0);
 }
 
 /// p = −ay.
@@ -52,6 +71,28 @@ impl Loss for Logistic {
         let e = (-u[0].abs()).exp();
         e / ((1.0 + e) * (1.0 + e))
     }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Sign
+    }
+
+    /// log p/(1 − p).
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        let p = share(1.0, targets, weights);
+        vec![(p / (1.0 - p)).ln() as f32]
+    }
+
+    fn probabilities(&self) -> Option<Probabilities> {
+        Some(probabilities)
+    }
+
+    fn damping(&self, _start: &[f32]) -> f64 {
+        0.01
+    }
 }
 
 impl Conjugate for Logistic {
@@ -64,5 +105,18 @@ impl Conjugate for Logistic {
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         let p = probability(a, y).clamp(DOMAIN_TOLERANCE, 1.0 - DOMAIN_TOLERANCE);
         out[0] = -y[0] * (p / (1.0 - p)).ln() as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sigmoids_are_normalized() {
+        let (u, mut p) = ([0.5, -1.0, 2.0], [0.0; 3]);
+        probabilities(&u, &mut p);
+        let sum: f32 = u.iter().map(|&u| sigmoid(u)).sum();
+        assert!(u.iter().zip(p).all(|(&u, p)| (sigmoid(u) / sum - p).abs() < 1e-6));
     }
 }

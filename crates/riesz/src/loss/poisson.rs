@@ -1,7 +1,10 @@
 //! The Poisson loss.
 
 use super::exponential::{exponential, slope};
-use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::separable::each_target;
+use super::unit::moments;
+use super::{finite_within, p_log_p, Conjugate, Domain, Loss, Unit, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Poisson loss ℓ(u, y) = e^u − yu + (y log y − y), y ≥ 0: half the deviance of the rate e^u.
 ///
@@ -12,6 +15,17 @@ use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
 /// progress means something then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poisson;
+
+/// One loss for each target.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(each_target(vec![Poisson; units.len()]))
+}
+
+/// log of the weighted mean; `None` where nothing was counted.
+fn log_mean(targets: &[f32], weights: &[f32]) -> Option<f64> {
+    let column: Vec<_> = targets.iter().copied().zip(weights.iter().copied()).collect();
+    Some(moments(&column).0).filter(|mean| *mean > 0.0).map(f64::ln)
+}
 
 /// y log y − y, which is −min_u e^u − yu.
 fn entropy(y: f64) -> f64 {
@@ -42,6 +56,52 @@ impl Loss for Poisson {
 
     fn local_curvature(&self, u: &[f32], _y: &[f32]) -> f32 {
         slope(u[0])
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::NonNegative
+    }
+
+    /// The mean rate, with outputs shifted by its logarithm; none where nothing was counted.
+    fn unit(&self, column: &[(f32, f32)]) -> Unit {
+        match moments(column).0 {
+            mean if mean > 0.0 => Unit { centre: 0.0, scale: mean, offset: mean.ln(), factor: 1.0 },
+            _ => Unit::IDENTITY,
+        }
+    }
+
+    /// The logarithm of the mean; of 10⁻⁶ where nothing was counted.
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        vec![log_mean(targets, weights).unwrap_or(-6.0 * std::f64::consts::LN_10) as f32]
+    }
+
+    /// The same; where nothing was counted yet, as if the next row would be the first to count one.
+    fn stream_start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        let rows: f64 = weights.iter().map(|&w| f64::from(w)).sum();
+        vec![log_mean(targets, weights).unwrap_or(-rows.max(1.0).ln()) as f32]
+    }
+
+    /// Roots of counts have about the same variance at every rate.
+    fn square_target(&self, y: f32) -> f64 {
+        f64::from(y).sqrt()
+    }
+
+    /// The mean is e^u.
+    fn predict(&self, u: &mut [f32]) {
+        u.iter_mut().for_each(|u| *u = slope(*u));
+    }
+
+    fn damping(&self, start: &[f32]) -> f64 {
+        0.1 * self.nominal_curvature(start, 1.0)
+    }
+
+    /// The rate.
+    fn nominal_curvature(&self, start: &[f32], _noise: f64) -> f64 {
+        f64::from(start[0]).exp()
     }
 }
 

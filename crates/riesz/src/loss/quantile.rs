@@ -2,7 +2,9 @@
 
 use super::absolute::residual;
 use super::kink::{is_width, Ramp};
-use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::unit::quartiles;
+use super::{finite_within, Conjugate, Loss, Separable, Unit, DOMAIN_TOLERANCE};
+use crate::error::{Error, Result};
 
 /// Quantile (pinball) loss ℓ(u, y) = max(−τr, (1 − τ)r), r = u − y, 0 < τ < 1; its minimiser is the τ-quantile.
 ///
@@ -11,7 +13,7 @@ use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The level τ.
-    pub level: f32,
+    pub level: f64,
 }
 
 /// Quantile loss ½|r| + (½ − τ)r with the kink of |r| rounded over a width w > 0; at most w/4 below it.
@@ -22,14 +24,39 @@ pub struct Quantile {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmoothedQuantile {
     /// The level τ.
-    pub level: f32,
+    pub level: f64,
     /// The width w > 0.
     pub width: f32,
 }
 
+/// One loss for each level, all of one target.
+pub(super) fn build(_units: &[f64], levels: &[f64]) -> Result<Box<dyn Loss>> {
+    check(levels)?;
+    Ok(Box::new(Separable::shared(levels.iter().map(|&level| Quantile { level }).collect())))
+}
+
+/// Levels increase strictly from above 0 to below 1, also in single precision, and there is at least one.
+fn check(levels: &[f64]) -> Result<()> {
+    if levels.is_empty() {
+        return Err(Error::Empty { what: "quantiles", needed: "one level" });
+    }
+    let mut last = 0.0;
+    for &level in levels {
+        let single = level as f32;
+        if !(single > 0.0 && single < 1.0) {
+            let range = "(0, 1); divide percentages by 100";
+            return Err(Error::OutOfRange { name: "quantiles", value: level, range });
+        }
+        if single <= last {
+            return Err(Error::Conflict(format!("quantiles should increase, but {level} follows {last}")));
+        }
+        last = single;
+    }
+    Ok(())
+}
+
 /// −τ ≤ a ≤ 1 − τ.
-fn in_domain(a: f64, level: f32) -> bool {
-    let level = f64::from(level);
+fn in_domain(a: f64, level: f64) -> bool {
     (-level - DOMAIN_TOLERANCE..=1.0 - level + DOMAIN_TOLERANCE).contains(&a)
 }
 
@@ -43,12 +70,12 @@ impl Loss for Quantile {
     }
 
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
-        let (r, level) = (residual(f64::from(u[0]), y), f64::from(self.level));
+        let (r, level) = (residual(f64::from(u[0]), y), self.level);
         (-level * r).max((1.0 - level) * r)
     }
 
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
-        out[0] = if u[0] >= y[0] { 1.0 - self.level } else { -self.level };
+        out[0] = (if u[0] >= y[0] { 1.0 - self.level } else { -self.level }) as f32;
     }
 
     fn curvature(&self) -> Option<f32> {
@@ -64,12 +91,35 @@ impl Loss for Quantile {
     fn smoothed(&self, width: f32) -> Option<Box<dyn Loss>> {
         let level = self.level;
         let smoothed = |width| Box::new(SmoothedQuantile { level, width }) as Box<dyn Loss>;
-        is_width(width).then(|| smoothed(4.0 * level * (1.0 - level) * width))
+        is_width(width).then(|| smoothed((4.0 * level * (1.0 - level)) as f32 * width))
     }
 
     /// 2τ(1 − τ): exact for residuals of either sign in the shares τ and 1 − τ and of one size.
     fn residual_share(&self) -> Option<f32> {
-        Some(2.0 * self.level * (1.0 - self.level))
+        Some((2.0 * self.level * (1.0 - self.level)) as f32)
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    /// Median and quartiles. The unit of a constant is small, not one: rounding a kink moves the quantile by a part of it.
+    fn unit(&self, column: &[(f32, f32)]) -> Unit {
+        const CONSTANT: f64 = 1e-6;
+        match quartiles(column) {
+            (centre, 0.0) => Unit::of_numbers(centre, (CONSTANT * centre.abs()).max(CONSTANT * CONSTANT)),
+            (centre, spread) => Unit::of_numbers(centre, spread),
+        }
+    }
+
+    /// Quantiles in increasing order. Such a rearrangement is never farther from the true ones (Chernozhukov,
+    /// Fernández-Val and Galichon 2010).
+    fn predict(&self, u: &mut [f32]) {
+        u.sort_by(f32::total_cmp);
+    }
+
+    fn levels(&self) -> Vec<f64> {
+        vec![self.level]
     }
 }
 
@@ -95,13 +145,13 @@ impl Loss for SmoothedQuantile {
 
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         let r = residual(f64::from(u[0]), y);
-        0.5 * Ramp::new(self.width).value(r.abs()) + (0.5 - f64::from(self.level)) * r
+        0.5 * Ramp::new(self.width).value(r.abs()) + (0.5 - self.level) * r
     }
 
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
         let r = residual(f64::from(u[0]), y);
         let even = Ramp::new(self.width).slope(r.abs()) * r.signum() as f32;
-        out[0] = 0.5 * even + (0.5 - self.level);
+        out[0] = 0.5 * even + (0.5 - self.level) as f32;
     }
 
     fn curvature(&self) -> Option<f32> {
@@ -113,17 +163,21 @@ impl Loss for SmoothedQuantile {
         let r = residual(f64::from(u[0]), y).abs();
         (0.5 / r.max(f64::from(self.width))) as f32
     }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
 }
 
 impl Conjugate for SmoothedQuantile {
     fn conjugate(&self, a: &[f32], y: &[f32]) -> f64 {
         let a = f64::from(a[0]);
-        let even = a + f64::from(self.level) - 0.5;
+        let even = a + self.level - 0.5;
         finite_within(in_domain(a, self.level), a * f64::from(y[0]) + f64::from(self.width) * even * even)
     }
 
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
-        out[0] = y[0] + 2.0 * self.width * (a[0] + self.level - 0.5);
+        out[0] = y[0] + 2.0 * self.width * (a[0] + (self.level - 0.5) as f32);
     }
 }
 
@@ -142,7 +196,7 @@ mod tests {
             let sum: f64 = targets
                 .iter()
                 .map(|&y| {
-                    loss.derivative(&[level], &[y], &mut slope);
+                    loss.derivative(&[level as f32], &[y], &mut slope);
                     f64::from(slope[0])
                 })
                 .sum();

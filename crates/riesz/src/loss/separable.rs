@@ -1,6 +1,6 @@
 //! Sums of losses of one output.
 
-use super::{Conjugate, Loss};
+use super::{Conjugate, Domain, Loss, Probabilities, Unit};
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -22,6 +22,22 @@ enum Reading {
     Shared,
     /// +1 if c is the class y, else −1.
     Class,
+}
+
+/// The loss of a single target itself, one for each of several.
+pub(super) fn each_target<L: Loss + Clone + 'static>(losses: Vec<L>) -> Box<dyn Loss> {
+    if let [loss] = &losses[..] {
+        return Box::new(loss.clone());
+    }
+    Box::new(Separable::each(losses))
+}
+
+/// `loss` itself for two classes, one versus rest for more.
+pub(super) fn each_class<L: Loss + Clone + 'static>(loss: L, classes: usize) -> Box<dyn Loss> {
+    match classes {
+        2 => Box::new(loss),
+        _ => Box::new(Separable::one_versus_rest(loss, classes)),
+    }
 }
 
 impl<L: Clone> Separable<L> {
@@ -50,6 +66,25 @@ impl Reading {
             Self::Class if c == y[0] as usize => 1.0,
             Self::Class => -1.0,
         }
+    }
+}
+
+impl<L: Loss> Separable<L> {
+    /// Starts of the parts, each from its own targets.
+    fn starts(&self, targets: &[f32], part: impl Fn(&L, &[f32]) -> Vec<f32>) -> Vec<f32> {
+        let t = if self.reading == Reading::Each { self.parts.len() } else { 1 };
+        let start = |(c, loss): (usize, &L)| {
+            let own: Vec<f32> = targets.chunks_exact(t).map(|y| self.reading.target(c, y)).collect();
+            part(loss, &own)
+        };
+        self.parts.iter().enumerate().flat_map(start).collect()
+    }
+
+    /// The mean over the parts, exact where all are equal.
+    fn mean(&self, start: &[f32], number: impl Fn(&L, &[f32]) -> f64) -> f64 {
+        let each = || self.parts.iter().zip(start).map(|(part, u)| number(part, from_ref(u)));
+        let first = each().next().unwrap_or(0.0);
+        first + each().map(|value| value - first).sum::<f64>() / self.parts.len() as f64
     }
 }
 
@@ -119,17 +154,81 @@ impl<L: Loss + Clone + 'static> Loss for Separable<L> {
     fn residual_share(&self) -> Option<f32> {
         self.parts.iter().map(L::residual_share).sum()
     }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        self.parts.iter().all(|part| part.as_conjugate().is_some()).then_some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        match self.reading {
+            Reading::Class => Domain::Class,
+            _ => self.parts.first().map_or(Domain::Nothing, L::domain),
+        }
+    }
+
+    fn unit(&self, column: &[(f32, f32)]) -> Unit {
+        self.parts.first().map_or(Unit::IDENTITY, |part| part.unit(column))
+    }
+
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        self.starts(targets, |part, own| part.start(own, weights))
+    }
+
+    fn stream_start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        self.starts(targets, |part, own| part.stream_start(own, weights))
+    }
+
+    fn square_target(&self, y: f32) -> f64 {
+        self.parts.first().map_or(f64::from(y), |part| part.square_target(y))
+    }
+
+    fn predict(&self, u: &mut [f32]) {
+        if let Some(part) = self.parts.first() {
+            part.predict(u);
+        }
+    }
+
+    fn probabilities(&self) -> Option<Probabilities> {
+        self.parts.first().and_then(L::probabilities)
+    }
+
+    fn levels(&self) -> Vec<f64> {
+        self.parts.iter().flat_map(L::levels).collect()
+    }
+
+    fn damping(&self, start: &[f32]) -> f64 {
+        self.mean(start, L::damping)
+    }
+
+    fn nominal_curvature(&self, start: &[f32], noise: f64) -> f64 {
+        self.mean(start, |part, u| part.nominal_curvature(u, noise))
+    }
+
+    fn step_curvature(&self, start: &[f32], width: f32) -> f32 {
+        let part = |(part, u)| L::step_curvature(part, from_ref(u), width);
+        self.parts.iter().zip(start).map(part).fold(0.0, f32::max)
+    }
+
+    fn stopping_tolerance(&self) -> f64 {
+        self.parts.first().map_or(0.0, L::stopping_tolerance)
+    }
 }
 
-impl<L: Conjugate + Clone + 'static> Conjugate for Separable<L> {
+/// Where a part has no conjugate the domain of the sum of conjugates is empty; [`Loss::as_conjugate`] says so.
+impl<L: Loss + Clone + 'static> Conjugate for Separable<L> {
     fn conjugate(&self, a: &[f32], y: &[f32]) -> f64 {
-        let term = |(c, (part, a))| L::conjugate(part, from_ref(a), &[self.reading.target(c, y)]);
+        let term = |(c, (part, a)): (usize, (&L, &f32))| {
+            let value = |part: &dyn Conjugate| part.conjugate(from_ref(a), &[self.reading.target(c, y)]);
+            part.as_conjugate().map_or(f64::INFINITY, value)
+        };
         self.parts.iter().zip(a).enumerate().map(term).sum()
     }
 
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         for (c, ((part, a), u)) in self.parts.iter().zip(a).zip(out.chunks_exact_mut(1)).enumerate() {
-            part.conjugate_derivative(from_ref(a), &[self.reading.target(c, y)], u);
+            if let Some(part) = part.as_conjugate() {
+                part.conjugate_derivative(from_ref(a), &[self.reading.target(c, y)], u);
+            }
         }
     }
 }
@@ -165,6 +264,14 @@ impl Loss for Erased {
 
     fn smoothed(&self, width: f32) -> Option<Box<dyn Loss>> {
         self.0.smoothed(width)
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        self.0.as_conjugate()
+    }
+
+    fn domain(&self) -> Domain {
+        self.0.domain()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The multi-class logistic loss.
 
-use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::constant::share;
+use super::{finite_within, logistic, p_log_p, Conjugate, Domain, Loss, Probabilities, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Softmax loss ℓ(u, y) = log Σ_c e^{u_c} − u_y; the target y is a class index.
 ///
@@ -11,6 +13,14 @@ use super::{finite_within, p_log_p, Conjugate, Loss, DOMAIN_TOLERANCE};
 pub struct Softmax {
     /// Number C ≥ 2 of classes.
     pub classes: usize,
+}
+
+/// [`Logistic`](super::Logistic) for two classes, the same model with half the outputs.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    match units.len() {
+        2 => logistic::build(units),
+        classes => Ok(Box::new(Softmax { classes })),
+    }
 }
 
 /// The largest output.
@@ -81,6 +91,30 @@ impl Loss for Softmax {
         for ((r, u), (&y, &w)) in rows.zip(y.iter().zip(weights)) {
             scaled_derivative(u, y, -w, r);
         }
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Class
+    }
+
+    /// log p.
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        (0..self.classes).map(|k| share(k as f32, targets, weights).ln() as f32).collect()
+    }
+
+    fn probabilities(&self) -> Option<Probabilities> {
+        Some(|u, out| {
+            out.copy_from_slice(u);
+            softmax_in_place(out, 1.0);
+        })
+    }
+
+    fn damping(&self, _start: &[f32]) -> f64 {
+        0.01
     }
 }
 

@@ -1,140 +1,188 @@
-//! Losses by name.
+//! Losses by name: the table, and what follows from it.
 
-use super::exponential::slope;
-use super::logistic::{log_sigmoid, sigmoid};
-use super::softmax::softmax_in_place;
-use super::{
-    Absolute, CrammerSinger, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Poisson, Quantile, Separable,
-    Softmax, Square, SquaredHinge,
-};
-use crate::error::{non_negative, positive, Error, Result};
+use super::Loss;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::slice::from_ref;
 use std::str::FromStr;
 
-/// The loss a user named, matched once per fit. Lengths (δ, ε) are in the units of the targets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossSpec {
-    /// [`Square`], for regression.
-    Square,
-    /// [`Huber`], for regression.
-    Huber {
-        /// δ > 0, from where on residuals count in proportion.
-        delta: f64,
-    },
-    /// [`EpsilonInsensitive`], for regression.
-    EpsilonInsensitive {
-        /// ε ≥ 0, half the width of the tube that costs nothing.
-        epsilon: f64,
-    },
-    /// [`Absolute`], for regression.
-    Absolute,
-    /// [`Quantile`], for regression: one target, an output per level.
-    Quantile {
-        /// Levels τ between 0 and 1, increasing.
-        levels: Vec<f64>,
-    },
-    /// [`Poisson`], for counts and rates: the mean is e^u.
-    Poisson,
-    /// [`Logistic`], one versus rest for more than two classes.
-    Logistic,
-    /// [`Softmax`]; [`Logistic`] for two classes, the same model with half the outputs.
-    Softmax,
-    /// [`Hinge`], one versus rest for more than two classes.
-    Hinge,
-    /// [`SquaredHinge`], one versus rest for more than two classes.
-    SquaredHinge,
-    /// [`CrammerSinger`]; [`Hinge`] for two classes, the same model with half the outputs.
-    CrammerSinger,
+/// What a loss is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Targets {
+    Numbers,
+    Classes,
 }
 
-/// δ unless given: with normal noise of standard deviation one, 95 % as efficient as least squares.
-const DELTA: f64 = 1.35;
-/// ε unless given.
-const EPSILON: f64 = 0.1;
-/// Levels unless given: nine tenths of the distribution, and its middle.
-const LEVELS: [f64; 3] = [0.05, 0.5, 0.95];
+/// What follows the name of a loss: one number, or a list with an output for each of its members.
+trait Parameter: Sized {
+    const LIST: bool;
+    fn read(values: &[f64]) -> Option<Self>;
+    fn values(&self) -> &[f64];
+}
 
-/// `loss` itself for two classes, one versus rest for more.
-fn by_classes<L: Loss + Clone + 'static>(loss: L, classes: usize) -> Box<dyn Loss> {
-    match classes {
-        2 => Box::new(loss),
-        _ => Box::new(Separable::one_versus_rest(loss, classes)),
+impl Parameter for f64 {
+    const LIST: bool = false;
+    fn read(values: &[f64]) -> Option<Self> {
+        match values {
+            [value] => Some(*value),
+            _ => None,
+        }
+    }
+    fn values(&self) -> &[f64] {
+        from_ref(self)
     }
 }
 
-/// The loss of a single target itself, one for each of several.
-fn by_targets<L: Loss + Clone + 'static>(losses: Vec<L>) -> Box<dyn Loss> {
-    if let [loss] = &losses[..] {
-        return Box::new(loss.clone());
+impl Parameter for Vec<f64> {
+    const LIST: bool = true;
+    fn read(values: &[f64]) -> Option<Self> {
+        Some(values.to_vec())
     }
-    Box::new(Separable::each(losses))
+    fn values(&self) -> &[f64] {
+        self
+    }
+}
+
+/// The first name, and each other after a comma.
+macro_rules! listed {
+    ($first:literal $($other:literal)*) => { concat!($first $(, ", ", $other)*) };
+}
+
+/// One line per loss: its name, its type with the parameter and its default, what it is for, and the file whose function
+/// `build` makes it.
+macro_rules! table {
+    ($($name:literal $Loss:ident $({ $parameter:ident: $Type:ty = $default:expr })? $targets:ident $file:ident;)*) => {
+        /// The losses that have a name, for use without their path.
+        pub mod named {
+            $(pub use super::super::$file::$Loss;)*
+        }
+
+        /// The loss a user named. Lengths (δ, ε) are in the units of the targets.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum LossSpec {
+            $(
+                #[doc = concat!("[`", stringify!($Loss), "`](super::", stringify!($Loss), ").")]
+                #[serde(rename = $name)]
+                $Loss $({
+                    #[doc = concat!("See [`", stringify!($Loss), "`](super::", stringify!($Loss), ").")]
+                    $parameter: $Type,
+                })?,
+            )*
+        }
+
+        impl LossSpec {
+            /// The names users type.
+            pub const NAMES: &'static str = listed!($($name)*);
+
+            /// Names, what the losses are for, and their parameters.
+            const TABLE: &'static [(&'static str, Targets, Option<&'static str>)] =
+                &[$(($name, Targets::$targets, [$(Some(stringify!($parameter)),)? None][0])),*];
+
+            /// The row of the table, the values of the parameter, and whether these are a list.
+            fn entry(&self) -> (usize, &[f64], bool) {
+                #[allow(clippy::enum_variant_names)]
+                enum Row { $($Loss),* }
+                match self {
+                    $(Self::$Loss $({ $parameter })? => {
+                        let parameter: (&[f64], bool) =
+                            [$(($parameter.values(), <$Type>::LIST),)? (&[][..], false)][0];
+                        (Row::$Loss as usize, parameter.0, parameter.1)
+                    })*
+                }
+            }
+
+            /// The loss of this name, with its parameter as given or by default.
+            fn read(name: &str, given: Option<&[f64]>) -> Option<Self> {
+                match name {
+                    _ if given.is_some() && Self::parameter(name).is_none() => None,
+                    $($name => Some(Self::$Loss $({
+                        $parameter: given.map_or(Some($default), <$Type>::read)?,
+                    })?),)*
+                    _ => None,
+                }
+            }
+
+            /// The loss for targets that were divided by `units`, one for each target; for classes their number counts.
+            fn make(&self, units: &[f64]) -> Result<Box<dyn Loss>> {
+                match self {
+                    $(Self::$Loss $({ $parameter })? => super::$file::build(units $(, $parameter)?),)*
+                }
+            }
+        }
+    };
+}
+
+table! {
+    "square"              Square                                               Numbers square;
+    "huber"               Huber { delta: f64 = 1.35 }                          Numbers huber;
+    "epsilon_insensitive" EpsilonInsensitive { epsilon: f64 = 0.1 }            Numbers epsilon_insensitive;
+    "absolute"            Absolute                                             Numbers absolute;
+    "quantile"            Quantile { levels: Vec<f64> = vec![0.05, 0.5, 0.95] } Numbers quantile;
+    "log_cosh"            LogCosh { delta: f64 = 1.35 }                        Numbers log_cosh;
+    "poisson"             Poisson                                              Numbers poisson;
+    "logistic"            Logistic                                             Classes logistic;
+    "softmax"             Softmax                                              Classes softmax;
+    "hinge"               Hinge                                                Classes hinge;
+    "squared_hinge"       SquaredHinge                                         Classes squared_hinge;
+    "crammer_singer"      CrammerSinger                                        Classes crammer_singer;
 }
 
 impl LossSpec {
-    /// The names users type.
-    pub const NAMES: &'static str = "square, huber, epsilon_insensitive, absolute, quantile, poisson, \
-                                     logistic, softmax, hinge, squared_hinge, crammer_singer";
-
     /// The name users type.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Square => "square",
-            Self::Huber { .. } => "huber",
-            Self::EpsilonInsensitive { .. } => "epsilon_insensitive",
-            Self::Absolute => "absolute",
-            Self::Quantile { .. } => "quantile",
-            Self::Poisson => "poisson",
-            Self::Logistic => "logistic",
-            Self::Softmax => "softmax",
-            Self::Hinge => "hinge",
-            Self::SquaredHinge => "squared_hinge",
-            Self::CrammerSinger => "crammer_singer",
-        }
+        Self::TABLE[self.entry().0].0
+    }
+
+    /// The names of the losses of regression, or of classification.
+    pub fn names(classification: bool) -> impl Iterator<Item = &'static str> {
+        let wanted =
+            move |(_, targets, _): &&(_, Targets, _)| (*targets == Targets::Classes) == classification;
+        Self::TABLE.iter().filter(wanted).map(|(name, ..)| *name)
+    }
+
+    /// The name of the parameter of the loss called `name`, where it has one.
+    pub fn parameter(name: &str) -> Option<&'static str> {
+        Self::TABLE.iter().find(|(known, ..)| *known == name).and_then(|(.., parameter)| *parameter)
+    }
+
+    /// The loss called `name`, with its parameter as given or by default.
+    pub fn new(name: &str, given: Option<&[f64]>) -> Result<Self> {
+        let unknown = || Error::Unknown { name: "loss", value: name.to_owned(), expected: Self::NAMES };
+        let spec = Self::read(name, given).ok_or_else(unknown)?;
+        spec.check()?;
+        Ok(spec)
     }
 
     /// Whether targets are classes rather than numbers.
     pub fn is_classification(&self) -> bool {
-        match self {
-            Self::Square | Self::Absolute | Self::Poisson => false,
-            Self::Huber { .. } | Self::EpsilonInsensitive { .. } | Self::Quantile { .. } => false,
-            Self::Logistic | Self::Softmax | Self::Hinge | Self::SquaredHinge | Self::CrammerSinger => true,
-        }
+        Self::TABLE[self.entry().0].1 == Targets::Classes
     }
 
-    /// Whether the loss is one of regression that grows in proportion to large residuals, not to their square.
-    pub fn is_linear(&self) -> bool {
-        !self.is_classification() && !matches!(self, Self::Square | Self::Poisson)
+    /// Whether the loss has an output for each member of a list, all for one target.
+    pub fn is_list(&self) -> bool {
+        self.entry().2
     }
 
-    /// Whether outputs are margins, not log-odds: they become probabilities by calibration.
-    pub fn is_margin(&self) -> bool {
-        matches!(self, Self::Hinge | Self::SquaredHinge | Self::CrammerSinger)
+    fn values(&self) -> &[f64] {
+        self.entry().1
     }
 
     /// Refuses parameters outside their domain.
     pub fn check(&self) -> Result<()> {
-        match self {
-            Self::Huber { delta } => positive("delta", *delta).map(|_| ()),
-            Self::EpsilonInsensitive { epsilon } => non_negative("epsilon", *epsilon).map(|_| ()),
-            Self::Quantile { levels } => check_levels(levels),
-            _ => Ok(()),
-        }
+        self.build(if self.is_classification() { 2 } else { 1 }).map(drop)
     }
 
     /// Refuses targets outside the domain of the loss by row: n×`per_row` numbers.
     pub fn check_targets(&self, targets: &[f32], per_row: usize) -> Result<()> {
-        let (Self::Poisson, Some(i)) = (self, targets.iter().position(|&y| y < 0.0)) else { return Ok(()) };
-        let (loss, value, row) = (self.name(), f64::from(targets[i]), i / per_row.max(1));
-        Err(Error::Target { loss, value, row, expected: "counts and rates are not negative" })
+        self.build(per_row)?.domain().check(self.name(), targets, per_row)
     }
 
-    /// Outputs of the loss [`LossSpec::build`] makes: one for two classes, else their number; one per level.
+    /// Outputs of the loss [`LossSpec::build`] makes: one for two classes, else their number; one per member of a list.
     pub fn outputs(&self, outputs: usize) -> usize {
-        match self {
-            Self::Quantile { levels } => levels.len(),
-            _ if outputs == 2 && self.is_classification() => 1,
+        match outputs {
+            _ if self.is_list() => self.values().len(),
+            2 if self.is_classification() => 1,
             _ => outputs,
         }
     }
@@ -146,38 +194,14 @@ impl LossSpec {
 
     /// The loss for targets that were divided by `units`, one for each target; for classes their number counts.
     pub fn build_in(&self, units: &[f64]) -> Result<Box<dyn Loss>> {
-        let outputs = units.len();
         let (name, fewest, range) = match self.is_classification() {
             true => ("number of classes", 2, "[2, inf)"),
             false => ("number of targets", 1, "[1, inf)"),
         };
-        if outputs < fewest {
-            return Err(Error::OutOfRange { name, value: outputs as f64, range });
+        if units.len() < fewest {
+            return Err(Error::OutOfRange { name, value: units.len() as f64, range });
         }
-        self.check()?;
-        let in_units = |length: f64| units.iter().map(move |unit| (length / unit) as f32);
-        Ok(match self {
-            Self::Square => Box::new(Square { outputs }),
-            // A length that leaves single precision is as good as the smallest that does not.
-            Self::Huber { delta } => {
-                let part = |delta: f32| Huber::scaled(delta.max(f32::MIN_POSITIVE));
-                by_targets(in_units(*delta).map(part).collect())
-            }
-            Self::EpsilonInsensitive { epsilon } => {
-                by_targets(in_units(*epsilon).map(|epsilon| EpsilonInsensitive { epsilon }).collect())
-            }
-            Self::Absolute => by_targets(vec![Absolute; outputs]),
-            Self::Quantile { levels } => {
-                let part = |&level: &f64| Quantile { level: level as f32 };
-                Box::new(Separable::shared(levels.iter().map(part).collect()))
-            }
-            Self::Poisson => by_targets(vec![Poisson; outputs]),
-            Self::Softmax if outputs > 2 => Box::new(Softmax { classes: outputs }),
-            Self::Logistic | Self::Softmax => by_classes(Logistic, outputs),
-            Self::CrammerSinger if outputs > 2 => Box::new(CrammerSinger { classes: outputs }),
-            Self::Hinge | Self::CrammerSinger => by_classes(Hinge, outputs),
-            Self::SquaredHinge => by_classes(SquaredHinge, outputs),
-        })
+        self.make(units)
     }
 
     /// The target of class `label` out of `classes`: −1 or +1 for labels 0 and 1 where one output decides
@@ -188,84 +212,17 @@ impl LossSpec {
             _ => label as f32,
         }
     }
-
-    /// From a row of outputs u to predictions in the units of the targets, in place: the mean e^u for Poisson, and for
-    /// quantiles u in increasing order. Such a rearrangement is never farther from the true quantiles (Chernozhukov,
-    /// Fernández-Val and Galichon 2010).
-    pub fn predict(&self, u: &mut [f32]) {
-        match self {
-            Self::Poisson => u.iter_mut().for_each(|u| *u = slope(*u)),
-            Self::Quantile { .. } => u.sort_by(f32::total_cmp),
-            _ => {}
-        }
-    }
-
-    /// Class probabilities of one row of outputs u, written to `out` (one number per class):
-    /// (σ(−u), σ(u)) for one output, softmax(u), or for one versus rest σ(u_c) / Σ σ(u).
-    ///
-    /// `None`, with `out` untouched, where the outputs determine no probabilities: margin losses (calibrate
-    /// them instead) and regression.
-    #[must_use]
-    pub fn probabilities(&self, u: &[f32], out: &mut [f32]) -> Option<()> {
-        match (self, u) {
-            _ if self.is_margin() || !self.is_classification() => return None,
-            (_, &[u]) => out.copy_from_slice(&[sigmoid(-u), sigmoid(u)]),
-            (Self::Logistic, u) => normalized_sigmoids(u, out),
-            (_, u) => {
-                out.copy_from_slice(u);
-                softmax_in_place(out, 1.0);
-            }
-        }
-        Some(())
-    }
-}
-
-/// Levels increase strictly from above 0 to below 1, also in single precision, and there is at least one.
-fn check_levels(levels: &[f64]) -> Result<()> {
-    if levels.is_empty() {
-        return Err(Error::Empty { what: "quantiles", needed: "one level" });
-    }
-    let mut last = 0.0;
-    for &level in levels {
-        let single = level as f32;
-        if !(single > 0.0 && single < 1.0) {
-            let range = "(0, 1); divide percentages by 100";
-            return Err(Error::OutOfRange { name: "quantiles", value: level, range });
-        }
-        if single <= last {
-            return Err(Error::Conflict(format!("quantiles should increase, but {level} follows {last}")));
-        }
-        last = single;
-    }
-    Ok(())
-}
-
-/// σ(u_c) / Σ σ(u), as the softmax of log σ so that very negative rows do not become 0/0.
-fn normalized_sigmoids(u: &[f32], out: &mut [f32]) {
-    for (p, &u) in out.iter_mut().zip(u) {
-        *p = log_sigmoid(u);
-    }
-    softmax_in_place(out, 1.0);
 }
 
 /// The name, and where there are parameters `=` and their values: what [`LossSpec::from_str`] reads.
 impl fmt::Display for LossSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Huber { delta } => f.pad(&format!("huber={delta}")),
-            Self::EpsilonInsensitive { epsilon } => f.pad(&format!("epsilon_insensitive={epsilon}")),
-            Self::Quantile { levels } => {
-                let levels: Vec<String> = levels.iter().map(f64::to_string).collect();
-                f.pad(&format!("quantile={}", levels.join(",")))
-            }
-            _ => f.pad(self.name()),
+        let values: Vec<String> = self.values().iter().map(f64::to_string).collect();
+        match &values[..] {
+            [] => f.pad(self.name()),
+            values => f.pad(&format!("{}={}", self.name(), values.join(","))),
         }
     }
-}
-
-/// Numbers separated by commas; `None` for anything else.
-fn numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(',').map(|number| number.trim().parse().ok()).collect()
 }
 
 impl FromStr for LossSpec {
@@ -274,27 +231,12 @@ impl FromStr for LossSpec {
     /// A name, with parameters after `=` where there are any: `huber=2`, `quantile=0.1,0.9`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || Error::Unknown { name: "loss", value: text.to_owned(), expected: Self::NAMES };
+        let numbers = |text: &str| text.split(',').map(|number| number.trim().parse().ok()).collect();
         let (name, given) = match text.split_once('=') {
-            Some((name, values)) => (name, Some(numbers(values).ok_or_else(unknown)?)),
+            Some((name, values)) => (name, Some::<Vec<f64>>(Option::ok_or_else(numbers(values), unknown)?)),
             None => (text, None),
         };
-        let spec = match (name, given.as_deref()) {
-            ("huber", None) => Self::Huber { delta: DELTA },
-            ("huber", Some(&[delta])) => Self::Huber { delta },
-            ("epsilon_insensitive", None) => Self::EpsilonInsensitive { epsilon: EPSILON },
-            ("epsilon_insensitive", Some(&[epsilon])) => Self::EpsilonInsensitive { epsilon },
-            ("quantile", None) => Self::Quantile { levels: LEVELS.to_vec() },
-            ("quantile", Some(levels)) => Self::Quantile { levels: levels.to_vec() },
-            ("square", None) => Self::Square,
-            ("absolute", None) => Self::Absolute,
-            ("poisson", None) => Self::Poisson,
-            ("logistic", None) => Self::Logistic,
-            ("softmax", None) => Self::Softmax,
-            ("hinge", None) => Self::Hinge,
-            ("squared_hinge", None) => Self::SquaredHinge,
-            ("crammer_singer", None) => Self::CrammerSinger,
-            _ => return Err(unknown()),
-        };
+        let spec = Self::read(name, given.as_deref()).ok_or_else(unknown)?;
         spec.check()?;
         Ok(spec)
     }
@@ -381,11 +323,14 @@ mod tests {
     #[test]
     fn predictions_are_in_the_units_of_the_targets() {
         let mut u = [2.0, -1.0, 0.5];
-        LossSpec::Square.predict(&mut u);
+        let predict = |loss: &str, u: &mut [f32; 3]| {
+            loss.parse::<LossSpec>().unwrap().build(3).unwrap().predict(u);
+        };
+        predict("square", &mut u);
         assert_eq!(u, [2.0, -1.0, 0.5]);
-        "quantile".parse::<LossSpec>().unwrap().predict(&mut u);
+        predict("quantile", &mut u);
         assert_eq!(u, [-1.0, 0.5, 2.0]);
-        LossSpec::Poisson.predict(&mut u);
+        predict("poisson", &mut u);
         assert!(u.iter().zip([-1.0f32, 0.5, 2.0]).all(|(e, u)| (e - u.exp()).abs() < 1e-6 * e));
     }
 
@@ -442,7 +387,7 @@ mod tests {
         for (spec, classes) in [(LossSpec::Logistic, 2), (LossSpec::Logistic, 4), (LossSpec::Softmax, 4)] {
             let (loss, u) = (spec.build(classes).unwrap(), [1.5, -0.5, 2.5, 0.0]);
             let (u, mut p) = (&u[..loss.outputs()], vec![0.0; classes]);
-            spec.probabilities(u, &mut p).unwrap();
+            loss.probabilities().unwrap()(u, &mut p);
             let value = |label| loss.value(u, &[spec.encode(classes, label)]);
             let order = |a: &usize, b: &usize| p[*a].total_cmp(&p[*b]);
             let reverse = |a: &usize, b: &usize| value(*b).total_cmp(&value(*a));
@@ -456,27 +401,19 @@ mod tests {
             [&[-200.0, -201.0, -200.0], &[300.0; 3], &[80.0, -80.0, 0.0], &[0.5, 0.1, 2.0]];
         for (spec, u) in rows.into_iter().flat_map(|u| [(LossSpec::Logistic, u), (LossSpec::Softmax, u)]) {
             let mut p = [0.0; 3];
-            spec.probabilities(u, &mut p).unwrap();
+            spec.build(3).unwrap().probabilities().unwrap()(u, &mut p);
             assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{spec} {u:?} {p:?}");
             assert!(p.iter().all(|p| (0.0..=1.0).contains(p)));
         }
         let mut p = [0.0; 2];
-        LossSpec::Softmax.probabilities(&[2.0], &mut p).unwrap();
+        LossSpec::Softmax.build(2).unwrap().probabilities().unwrap()(&[2.0], &mut p);
         assert!((p[1] - 0.880_797).abs() < 1e-6 && (p[0] + p[1] - 1.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn sigmoids_are_normalized() {
-        let (u, mut p) = ([0.5, -1.0, 2.0], [0.0; 3]);
-        LossSpec::Logistic.probabilities(&u, &mut p).unwrap();
-        let sum: f32 = u.iter().map(|&u| sigmoid(u)).sum();
-        assert!(u.iter().zip(p).all(|(&u, p)| (sigmoid(u) / sum - p).abs() < 1e-6));
     }
 
     #[test]
     fn margins_are_not_probabilities() {
         for spec in [LossSpec::Square, LossSpec::Hinge, LossSpec::SquaredHinge, LossSpec::CrammerSinger] {
-            assert!(spec.probabilities(&[1.0], &mut [0.0; 2]).is_none());
+            assert!(spec.build(2).unwrap().probabilities().is_none());
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The square loss.
 
+use super::constant::column;
+use super::unit::moments;
 use super::{Conjugate, Loss};
+use crate::error::Result;
 
 /// Square loss ℓ(u, y) = ½‖u − y‖² on ℝᶜ.
 ///
@@ -9,6 +12,11 @@ use super::{Conjugate, Loss};
 pub struct Square {
     /// Number C ≥ 1 of outputs and of targets.
     pub outputs: usize,
+}
+
+/// One loss for all targets.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(Box::new(Square { outputs: units.len() }))
 }
 
 impl Loss for Square {
@@ -40,6 +48,15 @@ impl Loss for Square {
 
     fn local_curvature(&self, _u: &[f32], _y: &[f32]) -> f32 {
         1.0
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    /// The mean.
+    fn start(&self, targets: &[f32], weights: &[f32]) -> Vec<f32> {
+        (0..self.outputs).map(|k| moments(&column(targets, weights, k, self.outputs)).0 as f32).collect()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The squared hinge loss.
 
-use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
+use super::separable::each_class;
+use super::{finite_within, Conjugate, Domain, Loss, DOMAIN_TOLERANCE};
+use crate::error::Result;
 
 /// Squared hinge loss ℓ(u, y) = ½ max(0, 1 − yu)², y = ±1.
 ///
@@ -8,6 +10,11 @@ use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
 /// Departure: the factor ½, absent from many libraries, makes the curvature bound 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SquaredHinge;
+
+/// One loss for two classes, one versus rest for more.
+pub(super) fn build(units: &[f64]) -> Result<Box<dyn Loss>> {
+    Ok(each_class(SquaredHinge, units.len()))
+}
 
 impl Loss for SquaredHinge {
     fn name(&self) -> &'static str {
@@ -32,6 +39,14 @@ impl Loss for SquaredHinge {
 
     fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {
         f32::from(u8::from(y[0] * u[0] < 1.0))
+    }
+
+    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
+        Some(self)
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Sign
     }
 }
 

@@ -33,18 +33,13 @@ impl DensityRatioLoss {
 
     /// The function of p = q.
     pub(super) fn offset(self) -> f32 {
-        match self {
-            Self::Logistic | Self::Kl => 0.0,
-            Self::LeastSquares => 1.0,
-        }
+        self.build().start(&[1.0, -1.0], &[1.0, 1.0])[0]
     }
 
     /// The mean curvature over both samples where p = q.
     pub(super) fn curvature(self) -> f64 {
-        match self {
-            Self::Logistic => 0.25,
-            Self::Kl | Self::LeastSquares => 1.0,
-        }
+        let (loss, u) = (self.build(), [self.offset()]);
+        [1.0, -1.0].iter().map(|y| 0.5 * f64::from(loss.local_curvature(&u, &[*y]))).sum()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::compute::{self, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
+use crate::loss::{Domain, Loss};
 use crate::random::BlockIndex;
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
@@ -54,11 +55,50 @@ pub(crate) fn log_evidence(
     Ok(best.fold(start, |best, next| if next.1 > best.1 { next } else { best }))
 }
 
+/// Targets as the square loss sees them, n×C, less their weighted mean: ±1 per class; numbers of variance one.
+pub(crate) fn square_targets(loss: &dyn Loss, targets: &[f32], weights: &[f32]) -> Vec<f64> {
+    let (n, domain) = (weights.len(), loss.domain());
+    let c = if domain == Domain::Class { loss.outputs() } else { loss.targets() };
+    let value = |i: usize| match domain {
+        Domain::Class if targets[i / c] as usize == i % c => 1.0,
+        Domain::Class => -1.0,
+        _ => loss.square_target(targets[i]),
+    };
+    let mut y: Vec<f64> = (0..n * c).map(value).collect();
+    let total = effective_rows(weights);
+    for k in 0..c {
+        let mean_of = |y: &[f64], power: i32| {
+            let terms = y.iter().skip(k).step_by(c).zip(weights);
+            terms.map(|(y, &w)| f64::from(w) * y.powi(power)).sum::<f64>() / total
+        };
+        let mean = mean_of(&y, 1);
+        y.iter_mut().skip(k).step_by(c).for_each(|y| *y -= mean);
+        let variance = mean_of(&y, 2);
+        if !domain.is_class() && variance > 0.0 {
+            y.iter_mut().skip(k).step_by(c).for_each(|y| *y /= variance.sqrt());
+        }
+    }
+    y
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::{KernelSpec, Scaling};
+    use crate::loss::LossSpec;
     use crate::random::Seed;
+
+    #[test]
+    fn targets_are_centred_numbers_of_variance_one_or_signs_of_classes() {
+        let of = |loss: &str, size: usize, y: &[f32], w: &[f32]| {
+            square_targets(&*loss.parse::<LossSpec>().unwrap().build(size).unwrap(), y, w)
+        };
+        assert_eq!(of("absolute", 1, &[2.0, 900.0, 7.0], &[1.0, 1.0, 0.0]), [-1.0, 1.0, 1.0]);
+        assert_eq!(of("poisson", 1, &[1.0, 9.0], &[1.0; 2]), [-1.0, 1.0]);
+        assert_eq!(of("huber", 1, &[5.0; 2], &[1.0; 2]), [0.0; 2]);
+        assert_eq!(of("hinge", 2, &[-1.0, 1.0], &[1.0, 3.0]), [-1.5, 0.5]);
+        assert_eq!(of("softmax", 3, &[2.0, 0.0], &[1.0; 2]), [-1.0, 0.0, 1.0, 1.0, 0.0, -1.0]);
+    }
 
     /// Against −½ (yᵀC⁻¹y + log det C), C = ΦΦᵀ/m + s²I, with every row as often as its weight says.
     #[test]

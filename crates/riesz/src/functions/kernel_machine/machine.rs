@@ -3,7 +3,6 @@
 use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
 use super::options::{Bandwidth, Options, SolverSpec, Task};
-use super::start::first_offset;
 use super::training::{Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
-use crate::loss::LossSpec;
+use crate::loss::{Loss, LossSpec};
 use crate::model::{Container, MODEL};
 use crate::operator::Evaluation;
 use crate::random::Seed;
@@ -179,7 +178,7 @@ impl KernelMachine {
         let block_size = options.block_size.unwrap_or(512);
         let map = options.feature_map(bandwidth, block_size, scaling)?;
         let (Task::Regression(size) | Task::Classification(size)) = options.task;
-        let offset = first_offset(&loss, &*loss.build(size)?, options.task, data.targets, &weights);
+        let offset = loss.build(size)?.stream_start(data.targets, &weights);
         let f = FeatureExpansion::new(map, offset);
         let header = Header {
             options: options.clone(),
@@ -200,11 +199,7 @@ impl KernelMachine {
     /// Doubly stochastic gradient steps over the rows, in order.
     fn learn(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
         let options = self.header.options.clone();
-        let size = match options.task {
-            Task::Regression(targets) => targets,
-            Task::Classification(classes) => classes,
-        };
-        let loss = self.header.loss.build(size)?;
+        let loss = self.loss()?;
         let encoded: Vec<f32> = match options.task {
             Task::Regression(_) => data.targets.to_vec(),
             Task::Classification(classes) => {
@@ -271,8 +266,8 @@ impl KernelMachine {
         if self.header.loss.is_classification() {
             return Err(Error::Conflict("a classification model predicts classes, not numbers".into()));
         }
-        let mut values = self.decision(rows)?;
-        values.chunks_exact_mut(self.outputs()).for_each(|u| self.header.loss.predict(u));
+        let (mut values, loss) = (self.decision(rows)?, self.loss()?);
+        values.chunks_exact_mut(self.outputs()).for_each(|u| loss.predict(u));
         Ok(values)
     }
 
@@ -288,12 +283,20 @@ impl KernelMachine {
         let scores = self.decision(rows)?;
         let mut out = vec![0.0; rows.len() * classes];
         let calibration = self.header.calibration.unwrap_or_default();
+        let own = self.loss()?.probabilities().filter(|_| self.header.calibration.is_none());
         for (u, p) in scores.chunks_exact(self.outputs()).zip(out.chunks_exact_mut(classes)) {
-            if self.header.calibration.is_some() || self.header.loss.probabilities(u, p).is_none() {
-                calibration.probabilities(u, p);
+            match own {
+                Some(probabilities) => probabilities(u, p),
+                None => calibration.probabilities(u, p),
             }
         }
         Ok(out)
+    }
+
+    /// The loss, in the units of the targets.
+    fn loss(&self) -> Result<Box<dyn Loss>> {
+        let (Task::Regression(size) | Task::Classification(size)) = self.header.options.task;
+        self.header.loss.build(size)
     }
 
     fn classes(&self) -> Result<usize> {

@@ -211,17 +211,19 @@ impl Options {
         }
         self.loss.as_ref().map(LossSpec::check).transpose()?;
         let regression = matches!(self.task, Task::Regression(_));
+        let names = |classes| LossSpec::names(classes).collect::<Vec<_>>().join(", ");
         match &self.loss {
             Some(loss) if regression && loss.is_classification() => Err(Error::Conflict(format!(
-                "loss = {loss} is for classification; use square, huber, epsilon_insensitive, absolute, quantile or poisson"
+                "loss = {loss} is for classification; use one of {}",
+                names(false)
             ))),
             _ if !regression && self.solver == SolverSpec::Ridge => Err(Error::Conflict(
                 "solver = ridge is for regression; classifiers are fitted by block or stream".into(),
             )),
-            Some(loss) if !regression && !loss.is_classification() => Err(Error::Conflict(format!(
-                "loss = {loss} is for regression; use squared_hinge, softmax, logistic, hinge or crammer_singer"
-            ))),
-            Some(loss @ LossSpec::Quantile { .. }) if self.task != Task::Regression(1) => {
+            Some(loss) if !regression && !loss.is_classification() => {
+                Err(Error::Conflict(format!("loss = {loss} is for regression; use one of {}", names(true))))
+            }
+            Some(loss) if loss.is_list() && self.task != Task::Regression(1) => {
                 Err(Error::Conflict(format!("loss = {loss} takes one target; fit one model for each")))
             }
             Some(loss) if self.solver == SolverSpec::Ridge && *loss != LossSpec::Square => {

@@ -3,10 +3,8 @@
 use super::{Fit, Standing};
 use crate::driver::Control;
 use crate::error::Result;
-use crate::functions::kernel_machine::start::initial_offset;
 use crate::functions::kernel_machine::training::effective_rows;
 use crate::functions::quantile::weighted_quantile;
-use crate::loss::LossSpec;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{BlockDescent, Problem};
 use crate::space::FeatureExpansion;
@@ -17,11 +15,11 @@ const FOLDS: usize = 5;
 impl Fit<'_> {
     /// For each quantile τ the τ-quantile of y − f over rows that f was not learnt from, by their weights: added to f it
     /// leaves the share τ of them below. Rows that were learnt from lie nearer to f than new ones do, so f itself
-    /// covers too few. `None` for other losses.
+    /// covers too few. `None` where levels are not what defines the outputs.
     ///
     /// Where f leaves τ + e below and the chance of n rows is s = √(τ(1−τ)/n), only 1 − s²/e² of it is taken.
     pub(super) fn shifts(&self, predictions: &[f32], weights: &[f32]) -> Option<Vec<f32>> {
-        let LossSpec::Quantile { levels } = &self.loss_spec else { return None };
+        let levels = self.loss.levels();
         let (c, n) = (levels.len(), effective_rows(weights));
         let shift = |(k, &level): (usize, &f64)| {
             let own = predictions.iter().skip(k).step_by(c);
@@ -31,7 +29,7 @@ impl Fit<'_> {
             let trust = 1.0 - level * (1.0 - level) / (n * excess * excess);
             (trust.max(0.0) * weighted_quantile(&residuals, weights, level)) as f32
         };
-        Some(levels.iter().enumerate().map(shift).collect())
+        (c > 0).then(|| levels.iter().enumerate().map(shift).collect())
     }
 
     /// The same where no rows were held out: each fifth of them is predicted by a fit to the others, with the settings
@@ -43,7 +41,7 @@ impl Fit<'_> {
         control: &mut Control<'_>,
     ) -> Result<Option<Vec<f32>>> {
         let n = self.rows.len();
-        if !matches!(self.loss_spec, LossSpec::Quantile { .. }) || n < 2 * FOLDS {
+        if self.loss.levels().is_empty() || n < 2 * FOLDS {
             return Ok(None);
         }
         let c = self.loss.outputs();
@@ -55,7 +53,7 @@ impl Fit<'_> {
             if weights.iter().all(|&w| w == 0.0) {
                 return Ok(None);
             }
-            let offset = initial_offset(&self.loss_spec, &*self.loss, &self.targets, &weights);
+            let offset = self.loss.start(&self.targets, &weights);
             let f = FeatureExpansion::new(standing.state.f.map().clone(), offset);
             let mut state = solver.init(f, self.rows)?;
             for block in 0..standing.state.f.len() {

@@ -4,20 +4,21 @@ mod checkpoint;
 mod coverage;
 
 use super::calibration::Calibration;
+use super::evidence::square_targets;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
-use super::start::{initial_offset, standardise};
+use super::start::{in_units, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Due, Phase, Progress};
 use crate::error::Result;
 use crate::functions::geometry::Moments;
 use crate::kernel::FeatureMap;
-use crate::loss::{Loss, LossSpec};
+use crate::loss::{Domain, Loss, LossSpec, Unit};
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem, RidgeConfig};
-use crate::space::{FeatureExpansion, Function};
+use crate::space::FeatureExpansion;
 
 /// What a fit returns.
 pub(crate) struct Outcome {
@@ -31,27 +32,20 @@ pub(crate) struct Outcome {
 const SMALL_BLOCKS: usize = 16;
 /// Blocks of a ridge fit.
 const RIDGE_BLOCKS: usize = 64;
-/// Early stopping looks back this many features…
+/// Early stopping looks back this many features.
 const WINDOW_FEATURES: usize = 8_192;
-/// … and ends the fit when the held-out loss fell by less than this share (half of it where the loss is linear in a
-/// residual): one percent of the deviation of a regression, or, where the held-out error of a classifier has stopped
-/// falling, two of its loss.
-const TOLERANCE: f64 = 0.02;
 /// A held-out error that fell by less than this share has stopped falling.
 const ERROR_TOLERANCE: f64 = 0.02;
-/// Standardised targets beyond this are brought back to it where evidence is weighed for a robust loss.
-const EXTREME: f64 = 3.0;
 
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
     options: &'a Options,
-    loss_spec: LossSpec,
     loss: Box<dyn Loss>,
     rows: Rows<'a>,
     small: bool,
     targets: Vec<f32>,
-    /// Standardisation of regression targets: y = mean + scale·y'.
-    units: Vec<(f64, f64)>,
+    /// Units of the targets.
+    units: Vec<Unit>,
     weights: Vec<f32>,
     held: Vec<f32>,
     offset: Vec<f32>,
@@ -80,31 +74,20 @@ impl<'a> Fit<'a> {
         fingerprint: u64,
     ) -> Result<Self> {
         let rows = prepared.rows()?;
-        let (targets, units) = standardise(&prepared.targets, &prepared.weights, options.task, &loss_spec);
+        let (Task::Regression(size) | Task::Classification(size)) = options.task;
+        let plain = loss_spec.build(size)?;
+        let (targets, units) = standardise(&*plain, &prepared.targets, &prepared.weights);
         let loss = match options.task {
-            Task::Regression(_) if !units.is_empty() => {
-                loss_spec.build_in(&units.iter().map(|(_, scale)| *scale).collect::<Vec<_>>())?
+            Task::Regression(_) => {
+                loss_spec.build_in(&units.iter().map(|unit| unit.scale).collect::<Vec<_>>())?
             }
-            Task::Regression(outputs) | Task::Classification(outputs) => loss_spec.build(outputs)?,
+            Task::Classification(_) => plain,
         };
         let (weights, held) = set_aside(options, &prepared.weights, prepared.is_small());
-        let offset = initial_offset(&loss_spec, &*loss, &targets, &weights);
+        let offset = loss.start(&targets, &weights);
         let moments = Moments::of(rows, &prepared.weights);
         let small = prepared.is_small();
-        Ok(Self {
-            options,
-            loss_spec,
-            loss,
-            rows,
-            small,
-            targets,
-            units,
-            weights,
-            held,
-            offset,
-            moments,
-            fingerprint,
-        })
+        Ok(Self { options, loss, rows, small, targets, units, weights, held, offset, moments, fingerprint })
     }
 
     /// Fits.
@@ -147,38 +130,7 @@ impl<'a> Fit<'a> {
     }
 
     fn default_damping(&self) -> f64 {
-        let by_loss = match self.loss_spec {
-            LossSpec::Softmax | LossSpec::Logistic => 0.01,
-            // In proportion to the curvature, which is the rate for Poisson and the slope over a residual for losses
-            // that are linear in it.
-            LossSpec::Poisson => 0.1 * self.mean_rate(),
-            _ => 0.1 * self.mean_share(),
-        };
-        self.options.damping.unwrap_or(by_loss)
-    }
-
-    /// The mean of e^u over the outputs, where u is the offset.
-    fn mean_rate(&self) -> f64 {
-        self.offset.iter().map(|&u| f64::from(u).exp()).sum::<f64>() / self.offset.len() as f64
-    }
-
-    /// [`Loss::residual_share`] of an average output, 1 where the loss has none.
-    fn mean_share(&self) -> f64 {
-        self.loss.residual_share().map_or(1.0, |share| f64::from(share) / self.loss.outputs() as f64)
-    }
-
-    /// The curvature of the loss on small data, whose evidence assumes the square loss and found this share of noise in
-    /// the variance. Absolute deviations of normal noise s cost as much as squares of curvature 1/√2s.
-    fn nominal_curvature(&self, noise: f64) -> f64 {
-        match self.loss_spec {
-            LossSpec::Square => 1.0,
-            LossSpec::Poisson => self.mean_rate(),
-            _ if self.loss_spec.is_classification() => 0.5,
-            _ => {
-                let bound = self.loss.curvature().map_or(f64::INFINITY, f64::from);
-                (self.mean_share() / (2.0 * noise).sqrt()).min(bound)
-            }
-        }
+        self.options.damping.unwrap_or_else(|| self.loss.damping(&self.offset))
     }
 
     fn problem(&self) -> Problem<'_> {
@@ -194,11 +146,11 @@ impl<'a> Fit<'a> {
         let damping = self.default_damping();
         if self.small {
             let shape = (self.max_blocks(), self.block_size());
-            let y = self.centred_targets();
+            let y = square_targets(&*self.loss, &self.targets, &self.weights);
             let mut setting =
                 by_evidence(self.options, self.rows, &self.weights, &self.moments, &y, shape, control)?;
             let noise = setting.damping * effective_rows(&self.weights) / (shape.0 * shape.1) as f64;
-            let curvature = self.nominal_curvature(noise);
+            let curvature = self.loss.nominal_curvature(&self.offset, noise);
             setting.damping = self.options.damping.unwrap_or(curvature * setting.damping);
             return Ok((setting, None));
         }
@@ -218,46 +170,6 @@ impl<'a> Fit<'a> {
         let (config, block_size, max_blocks) = (self.config(damping), self.block_size(), self.max_blocks());
         let course = Course { config, block_size, max_blocks };
         race(self.options, &field, &self.moments, damping, course, control)
-    }
-
-    /// Targets as the square loss sees them, minus their weighted mean: ±1 per class for classification; of variance one
-    /// for regression, without the extremes where the loss cares little for them, and roots of counts.
-    fn centred_targets(&self) -> Vec<f64> {
-        let n = self.rows.len();
-        let c = match self.options.task {
-            Task::Regression(targets) => targets,
-            Task::Classification(_) => self.loss.outputs(),
-        };
-        let number = |y: f32| match &self.loss_spec {
-            LossSpec::Poisson => f64::from(y).sqrt(),
-            spec if spec.is_linear() => f64::from(y).clamp(-EXTREME, EXTREME),
-            _ => f64::from(y),
-        };
-        let value = |i: usize, k: usize| match (self.options.task, c) {
-            (Task::Regression(_), _) => number(self.targets[i * c + k]),
-            (Task::Classification(_), 1) => f64::from(self.targets[i]),
-            (Task::Classification(_), _) => {
-                if self.targets[i] as usize == k {
-                    1.0
-                } else {
-                    -1.0
-                }
-            }
-        };
-        let total = effective_rows(&self.weights);
-        let mean: Vec<f64> = (0..c)
-            .map(|k| (0..n).map(|i| f64::from(self.weights[i]) * value(i, k)).sum::<f64>() / total)
-            .collect();
-        let mut centred: Vec<f64> = (0..n * c).map(|i| value(i / c, i % c) - mean[i % c]).collect();
-        if self.loss_spec.is_classification() || self.loss_spec == LossSpec::Square {
-            return centred;
-        }
-        let square = |i: usize| f64::from(self.weights[i / c]) * centred[i] * centred[i];
-        let variance: Vec<f64> =
-            (0..c).map(|k| (k..n * c).step_by(c).map(square).sum::<f64>() / total).collect();
-        let deviation = |k: usize| if variance[k] > 0.0 { variance[k].sqrt() } else { 1.0 };
-        centred.iter_mut().enumerate().for_each(|(i, y)| *y /= deviation(i % c));
-        centred
     }
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
@@ -292,7 +204,7 @@ impl<'a> Fit<'a> {
         };
         let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
         Ok(Outcome {
-            f: self.in_units(f, None),
+            f: in_units(f, &self.units, None),
             standard: setting.standard,
             calibration: None,
             history: Vec::new(),
@@ -324,7 +236,7 @@ impl<'a> Fit<'a> {
             let _ = std::fs::remove_file(&policy.path);
         }
         let Standing { state, choice, history, calibration, shifts, .. } = standing;
-        let f = self.in_units(state.f, shifts.as_deref());
+        let f = in_units(state.f, &self.units, shifts.as_deref());
         Ok(Outcome { f, standard: choice.standard, calibration, history })
     }
 
@@ -385,7 +297,7 @@ impl<'a> Fit<'a> {
         }
         let held = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
         let rising = done - standing.best >= window.max(standing.best / 5);
-        let tolerance = if self.loss_spec.is_linear() { 0.5 * TOLERANCE } else { TOLERANCE };
+        let tolerance = self.loss.stopping_tolerance();
         let stalled = held(done - 1) > (1.0 - tolerance) * held(done - 1 - window);
         rising || stalled && !self.error_falls(standing)
     }
@@ -449,7 +361,7 @@ impl<'a> Fit<'a> {
     }
 
     fn held_out_error(&self, predictions: &[f32]) -> Option<f64> {
-        if !self.loss_spec.is_classification() {
+        if !self.loss.domain().is_class() {
             return None;
         }
         let c = self.loss.outputs();
@@ -464,9 +376,9 @@ impl<'a> Fit<'a> {
     }
 
     fn label(&self, i: usize) -> usize {
-        match self.loss.outputs() {
-            1 => usize::from(self.targets[i] > 0.0),
-            _ => self.targets[i] as usize,
+        match self.loss.domain() {
+            Domain::Class => self.targets[i] as usize,
+            _ => usize::from(self.targets[i] > 0.0),
         }
     }
 
@@ -484,7 +396,8 @@ impl<'a> Fit<'a> {
         if self.has_hold_out() {
             standing.shifts = self.shifts(&standing.state.predictions, &self.held);
         }
-        if self.loss_spec.is_margin() && self.has_hold_out() {
+        let margins = self.loss.domain().is_class() && self.loss.probabilities().is_none();
+        if margins && self.has_hold_out() {
             let c = self.loss.outputs();
             let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
             let scores: Vec<f32> = rows
@@ -515,25 +428,6 @@ impl<'a> Fit<'a> {
             self.save_if_due(standing, due, control)?;
         }
         Ok(())
-    }
-
-    /// The function in the units of the targets, shifted: regression was fitted to standardised ones.
-    fn in_units(&self, f: FeatureExpansion, shifts: Option<&[f32]>) -> FeatureExpansion {
-        if self.units.is_empty() {
-            return f;
-        }
-        // The quantile loss has several outputs for its one target.
-        let c = f.outputs();
-        let units = |i: usize| self.units[i % c % self.units.len()];
-        let shift = |i: usize| shifts.map_or(0.0, |shifts| f64::from(shifts[i]));
-        let shifted = |(i, o): (usize, &f32)| (units(i).0 + units(i).1 * (f64::from(*o) + shift(i))) as f32;
-        let offset = f.offset().iter().enumerate().map(shifted).collect();
-        let mut out = FeatureExpansion::new(f.map().clone(), offset);
-        for b in 0..f.len() {
-            let scaled = |(i, a): (usize, &f32)| (f64::from(*a) * units(i).1) as f32;
-            out.push(f.coefficients(b).iter().enumerate().map(scaled).collect());
-        }
-        out
     }
 }
 
