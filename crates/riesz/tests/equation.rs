@@ -2,7 +2,7 @@
 
 use riesz::compute::{features, Device};
 use riesz::data::Rows;
-use riesz::driver::{quietly, run, Again, Batches, Ended, Minibatches, Monitor, Phase, Progress};
+use riesz::driver::{quietly, run, Control, Ended, Minibatches, Monitor, Phase, Progress};
 use riesz::kernel::{ClosedForm, FeatureMap, KernelSpec, Scaling};
 use riesz::loss::{Loss, LossSpec, Square};
 use riesz::operator::{
@@ -163,10 +163,10 @@ fn assert_close(f: &dyn Function, expected: &[f64], what: &str) {
 
 /// Runs the solver beside the textbook; compares the last iterate and the average.
 #[allow(clippy::too_many_arguments)]
-fn compare<T: Exact + Copy, F: Averaged + 'static>(
+fn compare<'a, T: Exact + Copy, F: Averaged>(
     what: &str,
     operator: T,
-    batch: T::Batch<'_>,
+    (batch, targets): (T::Batch<'a>, &'a [f32]),
     observation: &Observation,
     spec: &LossSpec,
     config: FunctionalSgdConfig,
@@ -174,14 +174,13 @@ fn compare<T: Exact + Copy, F: Averaged + 'static>(
     (start, kernel): (fn(&[f32]) -> F, &dyn Fn(usize) -> Vec<f64>),
 ) {
     let loss = spec.build(if spec.is_classification() { 3 } else { 2 }).unwrap();
-    let targets = targets(spec, &*loss);
     let solver = config.build::<T, F>(operator, &*loss).unwrap();
     let f = start(&offset(loss.outputs())).averaging(Averaging { power: 0.0 });
     let mut state = SgdState::new(f);
     for _ in 0..steps {
-        solver.step(&mut state, Samples { batch, targets: &targets, weights: &WEIGHTS }).unwrap();
+        solver.step(&mut state, Samples { batch, targets, weights: &WEIGHTS }).unwrap();
     }
-    let iterates = textbook(&*loss, config, steps, &targets, observation, kernel);
+    let iterates = textbook(&*loss, config, steps, targets, observation, kernel);
     assert_close(&state.f, &iterates[steps - 1], &format!("{what}, {spec}, last"));
     let mean = |i: usize| iterates.iter().map(|f| f[i]).sum::<f64>() / steps as f64;
     let mean: Vec<f64> = (0..iterates[0].len()).map(mean).collect();
@@ -189,9 +188,9 @@ fn compare<T: Exact + Copy, F: Averaged + 'static>(
 }
 
 /// Every space with one operator.
-fn over_spaces<T: Exact + Copy>(
+fn over_spaces<'a, T: Exact + Copy>(
     operator: T,
-    batch: T::Batch<'_>,
+    batch: (T::Batch<'a>, &'a [f32]),
     observation: &Observation,
     spec: &LossSpec,
     config: FunctionalSgdConfig,
@@ -220,12 +219,13 @@ fn over_operators(spec: &LossSpec, config: FunctionalSgdConfig, steps: usize) {
     let x = points();
     let (states, next) = x.split_at(2 * SAMPLES);
     let (states, next) = (Rows::single(states, 2).unwrap(), Rows::single(next, 2).unwrap());
-    let c = spec.build(if spec.is_classification() { 3 } else { 2 }).unwrap().outputs();
+    let loss = spec.build(if spec.is_classification() { 3 } else { 2 }).unwrap();
+    let (c, targets) = (loss.outputs(), targets(spec, &*loss));
     let plain = Observation {
         constants: vec![0.0; SAMPLES * c],
         points: (0..SAMPLES).map(|s| vec![(s, 1.0)]).collect(),
     };
-    over_spaces(Evaluation, states, &plain, spec, config, steps);
+    over_spaces(Evaluation, (states, &targets), &plain, spec, config, steps);
     let rewards = rewards(c);
     let going_on = |s: usize| if TERMINAL[s] { 0.0 } else { DISCOUNT };
     let residual = Observation {
@@ -233,7 +233,7 @@ fn over_operators(spec: &LossSpec, config: FunctionalSgdConfig, steps: usize) {
         points: (0..SAMPLES).map(|s| vec![(s, -1.0), (SAMPLES + s, going_on(s))]).collect(),
     };
     let batch = Transitions::new(states, &rewards, next, &TERMINAL).unwrap();
-    over_spaces(Deterministic(bellman()), batch, &residual, spec, config, steps);
+    over_spaces(Deterministic(bellman()), (batch, &targets), &residual, spec, config, steps);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn the_norm_of_a_dictionary_is_that_of_its_gram_matrix() {
 
 #[test]
 fn a_users_kernel_has_no_closed_form() {
-    let kernel = riesz::kernel::UserKernel::new("mine", |_, _, _| Ok(()));
+    let kernel = riesz::kernel::UserKernel::new("mine", |_, _| Ok(()));
     let error = ClosedForm::new(KernelSpec::User(kernel), 1.0, Scaling::identity(2)).unwrap_err();
     assert!(error.to_string().contains("known by its features alone"), "{error}");
 }
@@ -450,7 +450,8 @@ fn a_cancelled_run_says_how_far_it_came() {
         asked += 1;
         asked == 3
     };
-    let mut control = riesz::driver::Control::new(&mut cancelled, &mut |_| {});
+    let mut observe = |_: &Progress| {};
+    let mut control = Control::new(&mut cancelled, &mut observe);
     let error = run(&solver, &mut state, &mut batches, &mut monitor, &mut control).unwrap_err();
     assert!(matches!(error, Error::Cancelled { blocks: 3 }), "{error}");
 }

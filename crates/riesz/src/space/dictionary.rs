@@ -189,7 +189,8 @@ impl Function for Dictionary {
                 for (x, out) in inputs.chunks_exact(d).zip(out.chunks_exact_mut(c)) {
                     self.kernel.values(x, &self.points, &mut k)?;
                     for (o, out) in out.iter_mut().enumerate() {
-                        let sum: f64 = k.iter().zip(self.weights[o..].iter().step_by(c)).map(product).sum();
+                        let sum: f64 =
+                            k.iter().zip(self.weights.iter().skip(o).step_by(c)).map(product).sum();
                         *out = (f64::from(self.offset[o]) + self.scale * sum) as f32;
                     }
                 }
