@@ -74,6 +74,7 @@ pub mod driver;
 pub mod error;
 pub mod functions;
 pub mod kernel;
+pub(crate) mod linalg;
 pub mod loss;
 pub mod model;
 pub mod operator;

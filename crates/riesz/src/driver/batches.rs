@@ -66,10 +66,9 @@ impl<'d> Minibatches<'d> {
         self.rows.is_empty()
     }
 
-    /// Goes on at batch `next` of pass `pass`.
-    pub fn resume(&mut self, pass: u64, next: usize) {
-        (self.pass, self.next) = (pass, next * self.size);
-        self.draw_order();
+    /// Leaves out what comes before row `row` in the order of this pass.
+    pub fn skip_to(&mut self, row: usize) {
+        self.next = row;
     }
 
     fn draw_order(&mut self) {

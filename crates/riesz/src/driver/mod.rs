@@ -49,6 +49,14 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
+impl Progress {
+    /// Progress that knows no held-out rows; the time is filled in when it is reported.
+    pub fn new(phase: Phase, done: usize, most: usize, loss: f64) -> Self {
+        let (held_out_loss, held_out_error, elapsed) = (None, None, Duration::ZERO);
+        Self { phase, done, most, loss, held_out_loss, held_out_error, elapsed }
+    }
+}
+
 /// What the caller wants to know and to decide while a fit runs.
 pub struct Control<'a> {
     /// Asked after every block; `true` stops the fit with [`Error::Cancelled`].
@@ -85,8 +93,9 @@ impl<'a> Control<'a> {
         self.started.elapsed()
     }
 
-    /// Tells the observer and asks whether to go on.
+    /// Tells the observer, with the time that has passed, and asks whether to go on.
     pub(crate) fn report(&mut self, progress: Progress) -> Result<()> {
+        let progress = Progress { elapsed: self.elapsed(), ..progress };
         (self.observe)(&progress);
         self.check(progress.done)
     }

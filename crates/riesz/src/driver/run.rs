@@ -15,8 +15,10 @@ pub trait Batches<S: Solver> {
 
 /// What is watched while a solver runs, and when it ends.
 pub trait Monitor<S: Solver> {
-    /// Whether the run is over; asked before every step.
-    fn finished(&mut self, state: &S::State) -> bool;
+    /// Whether the run is over; asked before every step. By default it ends with the batches.
+    fn finished(&mut self, _state: &S::State) -> bool {
+        false
+    }
 
     /// After a step: takes note of it and says where the run stands.
     fn observe(&mut self, state: &S::State, info: S::Info) -> Result<Progress>;

@@ -1,15 +1,19 @@
 //! Solvers: how we move. Each is settings, a state and one step; the loop around them is in [`crate::driver`].
 
 mod block_descent;
+mod feature_matrix;
 mod functional_sgd;
 mod one_class;
+mod preconditioned_sgd;
 mod ridge;
 mod schedule;
 
 pub(crate) use block_descent::weighted_loss;
 pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
+pub(crate) use feature_matrix::RidgePath;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
+pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use schedule::Schedule;
 

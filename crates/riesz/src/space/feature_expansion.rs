@@ -187,6 +187,30 @@ impl FeatureExpansion {
         Ok((0..m * c).map(|i| (sums[i % c * m + i / c] * factor) as f32).collect())
     }
 
+    /// α_0 ← α_0 + size·`step`, and the average takes the iterate.
+    pub(super) fn advance(&mut self, size: f64, step: &[f32]) {
+        self.materialise_scale();
+        self.blocks[0]
+            .iter_mut()
+            .zip(step)
+            .for_each(|(a, d)| *a = (f64::from(*a) + size * f64::from(*d)) as f32);
+        self.take_average();
+    }
+
+    /// Forgets the iterates averaged so far.
+    pub(super) fn restart_average(&mut self) {
+        if let Some(average) = &mut self.average {
+            *average = RunningAverage::new(average.rule);
+        }
+        self.take_average();
+    }
+
+    fn take_average(&mut self) {
+        if let Some(average) = &mut self.average {
+            average.take(self.scale, self.blocks.iter().map(|block| &block[..]));
+        }
+    }
+
     /// α_b ← α_b + (γ/M) Σ_i w_i φ_b(x_i) for the M features of all blocks.
     fn refine(&mut self, size: f64, terms: &[Terms<'_>]) -> Result<()> {
         let factor = size / (self.map.block_size * self.len()) as f64;
@@ -226,9 +250,7 @@ impl Space for FeatureExpansion {
         } else {
             self.refine(size, terms)?;
         }
-        if let Some(average) = &mut self.average {
-            average.take(self.scale, self.blocks.iter().map(|block| &block[..]));
-        }
+        self.take_average();
         Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! f = Σ αᵀ φ over a fixed set of random features.
 
-use super::{Averaged, Averaging, FeatureExpansion, Function, Space, Terms};
+use super::{Averaged, Averaging, FeatureExpansion, FeatureSpace, Function, Space, Terms};
+use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
+use std::borrow::Cow;
 
 /// A function on M = B·m features that are all there from the start; a step changes their coefficients
 /// (Pegasos-style): α_b ← (1 − γν) α_b + (γ/M) Σ_i w_i φ_b(x_i), so that k ≈ (1/M) Σ φ φ'.
@@ -19,6 +21,32 @@ impl FixedFeatures {
         let mut expansion = FeatureExpansion::new(map, offset).limited_to(blocks);
         (0..blocks).for_each(|_| expansion.push(vec![0.0; size]));
         Self(expansion)
+    }
+
+    /// The constant function on the same features.
+    pub(crate) fn cleared(self) -> Self {
+        let blocks = self.0.len();
+        Self::new(self.0.map().clone(), self.0.offset().to_vec(), blocks)
+    }
+
+    /// α ← α + size·`step` for the features of the one block there is; the average takes the iterate.
+    pub(crate) fn advance(&mut self, size: f64, step: &[f32]) {
+        self.0.advance(size, step);
+    }
+
+    /// Lets the average begin with the present iterate.
+    pub(crate) fn begin_average(&mut self) {
+        self.0.restart_average();
+    }
+
+    /// The constant part of f.
+    pub fn offset(&self) -> &[f32] {
+        self.0.offset()
+    }
+
+    /// Where features are computed.
+    pub fn device(&self) -> Device {
+        self.0.device()
     }
 
     /// The same function as an expansion.
@@ -54,5 +82,32 @@ impl Averaged for FixedFeatures {
 
     fn average(&self) -> Self {
         Self(self.0.average())
+    }
+}
+
+impl FeatureSpace for FixedFeatures {
+    fn map(&self) -> &FeatureMap {
+        self.0.map()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn draw(&self, b: usize) -> FeatureBlock {
+        self.0.draw(b)
+    }
+
+    fn coefficients(&self, b: usize) -> Cow<'_, [f32]> {
+        self.0.coefficients(b)
+    }
+
+    /// A further block, which was not among the fixed ones.
+    fn push(&mut self, coefficients: Vec<f32>) {
+        self.0.push(coefficients);
+    }
+
+    fn replace(&mut self, b: usize, coefficients: Vec<f32>) {
+        self.0.replace(b, coefficients);
     }
 }

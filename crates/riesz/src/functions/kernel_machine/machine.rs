@@ -2,20 +2,18 @@
 
 use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
-use super::options::{Bandwidth, Options, SolverSpec, Task};
-use super::training::{Prepared, Training, SMALL};
+use super::options::{Options, SolverSpec, Task};
+use super::stream::{Course, Labelled, Stream};
+use super::training::{effective_rows, encode, Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
-use crate::driver::{fingerprint, Control, Phase, Progress};
+use crate::driver::{fingerprint, Control};
 use crate::error::{Error, Result};
-use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::{Loss, LossSpec};
 use crate::model::{Container, MODEL};
-use crate::operator::Evaluation;
 use crate::random::Seed;
-use crate::solver::{FunctionalSgdConfig, Samples, Schedule, SgdState, Solver};
 use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -70,6 +68,8 @@ pub struct KernelMachine {
     f: FeatureExpansion,
     header: Header,
     class_names: Vec<String>,
+    /// What a stream needs to go on, beside f.
+    stream: Option<Stream>,
 }
 
 /// Everything about a model that is not a tensor.
@@ -85,8 +85,34 @@ struct Header {
     path: compute::Path,
     calibration: Option<Calibration>,
     history: Vec<HistoryEntry>,
-    /// Steps of the streaming solver so far.
-    steps: u64,
+    /// Total weight of the rows learnt from.
+    #[serde(default)]
+    seen: f64,
+}
+
+impl Header {
+    fn new(options: &Options, loss: LossSpec, f: &FeatureExpansion, standard: bool) -> Self {
+        let map = f.map();
+        Self {
+            options: options.clone(),
+            loss,
+            bandwidth: map.bandwidth,
+            standard,
+            projection: map.projection,
+            form: map.form,
+            block_size: map.block_size,
+            path: f.device().path(),
+            calibration: None,
+            history: Vec::new(),
+            seen: 0.0,
+        }
+    }
+
+    /// Takes over what the features of `f` are.
+    fn describe(&mut self, f: &FeatureExpansion, standard: bool) {
+        let map = f.map();
+        (self.bandwidth, self.standard, self.block_size) = (map.bandwidth, standard, map.block_size);
+    }
 }
 
 impl KernelMachine {
@@ -97,7 +123,8 @@ impl KernelMachine {
         options.kernel.check_domain(data.rows)?;
         control.start(options.max_time);
         if options.solver == SolverSpec::Stream {
-            return Self::stream(options, data, control);
+            let course = Course { passes: options.passes, shuffle: Some(options.seed) };
+            return Self::stream(options, data, course, control);
         }
         let loss = default_loss(options, data);
         check_targets(&loss, options.task, data)?;
@@ -107,142 +134,57 @@ impl KernelMachine {
             None => 0,
         };
         let outcome = Fit::new(options, loss.clone(), &prepared, print)?.run(control)?;
-        let map = outcome.f.map();
-        let header = Header {
-            options: options.clone(),
-            loss,
-            bandwidth: map.bandwidth,
-            standard: outcome.standard,
-            projection: map.projection,
-            form: map.form,
-            block_size: map.block_size,
-            path: outcome.f.device().path(),
-            calibration: outcome.calibration,
-            history: outcome.history,
-            steps: 0,
-        };
-        Ok(Self { f: outcome.f, header, class_names: Vec::new() })
+        let mut header = Header::new(options, loss, &outcome.f, outcome.standard);
+        (header.calibration, header.history) = (outcome.calibration, outcome.history);
+        header.seen = effective_rows(&prepared.weights);
+        Ok(Self { f: outcome.f, header, class_names: Vec::new(), stream: None })
     }
 
-    /// A fit that sees every row once, batch by batch.
-    fn stream(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
-        let mut machine = Self::empty(options, data)?;
-        machine.learn(data, control)?;
-        Ok(machine)
-    }
-
-    /// The first batch of a stream: settles bandwidth and scaling on it, then learns from it.
-    pub fn begin(options: &Options, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
-        options.check()?;
-        first.check(options.task)?;
-        options.kernel.check_domain(first.rows)?;
-        control.start(options.max_time);
-        Self::stream(options, first, control)
-    }
-
-    /// Continues by doubly stochastic gradients, after a fit or a stream: one block of fresh features per batch.
-    pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
-        data.check(self.header.options.task)?;
-        self.header.options.kernel.check_domain(data.rows)?;
-        check_targets(&self.header.loss, self.header.options.task, data)?;
-        control.start(self.header.options.max_time);
-        self.learn(data, control)
-    }
-
-    /// The best constant function, with bandwidth and scaling from `data`.
-    fn empty(options: &Options, data: &Training<'_>) -> Result<Self> {
+    /// A fit that sees the rows batch by batch, in random order.
+    fn stream(
+        options: &Options,
+        data: &Training<'_>,
+        course: Course,
+        control: &mut Control<'_>,
+    ) -> Result<Self> {
         let loss = options.loss.clone().unwrap_or(match options.task {
             Task::Regression(_) => LossSpec::Square,
             Task::Classification(_) => LossSpec::Softmax,
         });
         check_targets(&loss, options.task, data)?;
-        let n = data.rows.len();
-        let weights = data.weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
-        let moments = Moments::of(data.rows, &weights);
-        let standard = match (options.scaling, options.bandwidth) {
-            _ if !options.kernel.has_bandwidth() => false,
-            (super::ColumnScaling::Standard, _) => true,
-            (super::ColumnScaling::Auto, Bandwidth::Value(_)) | (super::ColumnScaling::None, _) => false,
-            (super::ColumnScaling::Auto, _) => true,
-        };
-        let scaling = if standard { moments.standard() } else { moments.unscaled(&options.kernel) };
-        let kernel = &options.kernel;
-        let bandwidth = match options.bandwidth {
-            _ if !kernel.has_bandwidth() => 1.0,
-            Bandwidth::Value(value) => value,
-            Bandwidth::Scale if standard => (data.rows.columns() as f64 / 2.0).sqrt(),
-            Bandwidth::Scale => moments.scale_bandwidth(),
-            Bandwidth::Auto => 0.5 * median_distance(data.rows, &weights, &scaling, kernel, options.seed),
-            Bandwidth::Median => median_distance(data.rows, &weights, &scaling, kernel, options.seed),
-        };
-        let block_size = options.block_size.unwrap_or(512);
-        let map = options.feature_map(bandwidth, block_size, scaling)?;
-        let (Task::Regression(size) | Task::Classification(size)) = options.task;
-        let offset = loss.build(size)?.stream_start(data.targets, &weights);
-        let f = FeatureExpansion::new(map, offset);
-        let header = Header {
-            options: options.clone(),
-            loss,
-            bandwidth,
-            standard,
-            projection: f.map().projection,
-            form: options.form,
-            block_size,
-            path: f.device().path(),
-            calibration: None,
-            history: Vec::new(),
-            steps: 0,
-        };
-        Ok(Self { f, header, class_names: Vec::new() })
+        let (targets, weights) = labels(data, options.task, &loss);
+        let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
+        let stream = Stream::begin(options, &loss, labelled, course, control)?;
+        let f = stream.function();
+        let header = Header::new(options, loss, &f, stream.standard);
+        Ok(Self { f, header, class_names: Vec::new(), stream: Some(stream) })
     }
 
-    /// Doubly stochastic gradient steps over the rows, in order.
-    fn learn(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
-        let options = self.header.options.clone();
-        let loss = self.loss()?;
-        let encoded: Vec<f32> = match options.task {
-            Task::Regression(_) => data.targets.to_vec(),
-            Task::Classification(classes) => {
-                data.targets.iter().map(|&y| self.header.loss.encode(classes, y as usize)).collect()
-            }
-        };
-        let ones = vec![1.0; data.rows.len()];
-        let weights = data.weights.unwrap_or(&ones);
-        // θν = 1 with a delay that keeps the first steps at the scale of the loss (spec 2.3).
-        let curvature = f64::from(loss.curvature().unwrap_or(1.0)) * self.f.map().mean_square(data.rows)?;
-        let ridge = options.ridge.unwrap_or(1e-4).max(1e-9);
-        let schedule =
-            Schedule::Inverse { theta: 1.0 / ridge, delay: curvature / ridge + self.header.steps as f64 };
-        let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &*loss)?;
-        let mut state = SgdState::new(self.f.clone());
-        let t = loss.targets();
-        let most = data.rows.len().div_ceil(options.batch_size);
-        for start in (0..data.rows.len()).step_by(options.batch_size) {
-            let range = start..(start + options.batch_size).min(data.rows.len());
-            if weights[range.clone()].iter().all(|&w| w == 0.0) {
-                continue;
-            }
-            if control.out_of_time() {
-                break;
-            }
-            let (y, w) = (&encoded[range.start * t..range.end * t], &weights[range.clone()]);
-            let samples = Samples { batch: data.rows.slice(range), targets: y, weights: w };
-            let info = solver.step(&mut state, samples)?;
-            let (phase, done, elapsed) = (Phase::Stream, state.step as usize, control.elapsed());
-            let (held_out_loss, held_out_error) = (None, None);
-            control.report(Progress {
-                phase,
-                done,
-                most,
-                loss: info.loss,
-                held_out_loss,
-                held_out_error,
-                elapsed,
-            })?;
-        }
-        self.header.steps += state.step;
-        self.f = state.f;
-        self.f.materialise_scale();
+    /// The first rows of a stream: settles on them what is left open, then learns from them, in their order.
+    pub fn begin(options: &Options, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
+        options.check()?;
+        first.check(options.task)?;
+        options.kernel.check_domain(first.rows)?;
+        control.start(options.max_time);
+        Self::stream(options, first, Course { passes: 1, shuffle: None }, control)
+    }
+
+    /// Learns from further rows, after a fit or a stream: a step for every batch, in their order.
+    pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
+        let Header { options, loss, .. } = &self.header;
+        data.check(options.task)?;
+        options.kernel.check_domain(data.rows)?;
+        check_targets(loss, options.task, data)?;
+        control.start(options.max_time);
+        let (targets, weights) = labels(data, options.task, loss);
+        let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
+        let stream = self.stream.get_or_insert_with(|| {
+            Stream::after(self.f.clone(), self.header.standard, self.header.seen, options.batch_size)
+        });
+        stream.learn(options, loss, labelled, control)?;
+        self.header.seen += effective_rows(&weights);
+        self.f = stream.function();
+        self.header.describe(&self.f, stream.standard);
         Ok(())
     }
 
@@ -407,7 +349,7 @@ impl KernelMachine {
             seed: header.options.seed,
             scaling,
         })?;
-        Ok(Self { f, header, class_names })
+        Ok(Self { f, header, class_names, stream: None })
     }
 
     /// The seed of the fit.
@@ -421,6 +363,12 @@ fn outputs(loss: &LossSpec, task: Task) -> usize {
     match task {
         Task::Regression(size) | Task::Classification(size) => loss.outputs(size),
     }
+}
+
+/// Targets as the loss wants them, and weights.
+fn labels(data: &Training<'_>, task: Task, loss: &LossSpec) -> (Vec<f32>, Vec<f32>) {
+    let weights = data.weights.map_or_else(|| vec![1.0; data.rows.len()], <[f32]>::to_vec);
+    (encode(data.targets, task, loss), weights)
 }
 
 /// Refuses targets outside the domain of the loss.

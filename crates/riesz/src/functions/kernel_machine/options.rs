@@ -83,7 +83,7 @@ pub enum SolverSpec {
     Block,
     /// The regularised problem on fixed features: square loss.
     Ridge,
-    /// Doubly stochastic gradients: every row once, in order.
+    /// Stochastic gradients: a step for every batch of rows, which need not be kept.
     Stream,
 }
 
@@ -107,6 +107,11 @@ impl FromStr for SolverSpec {
 /// Features after which block descent ends, unless early stopping ends it before or the user says otherwise.
 pub const MOST_FEATURES: usize = 131_072;
 
+/// What earlier model files mean.
+fn once() -> usize {
+    1
+}
+
 /// All settings of a kernel machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
@@ -122,13 +127,14 @@ pub struct Options {
     pub scaling: ColumnScaling,
     /// How to fit.
     pub solver: SolverSpec,
-    /// ν in (ν/2)‖f‖²; `None`: 0 for block descent, 0.01/n for ridge, 10⁻⁴ for stream.
+    /// ν in (ν/2)‖f‖²; `None`: 0 for block descent, 0.01/n for ridge; a stream chooses it by its first rows, and with θ it is 10⁻⁴.
     pub ridge: Option<f64>,
     /// ρ of block descent; `None`: by loss.
     pub damping: Option<f64>,
     /// Features per block; `None`: by the number of rows.
     pub block_size: Option<usize>,
-    /// Most blocks; `None`: as many as make 131,072 features (ridge: 64 blocks).
+    /// Most blocks; `None`: as many as make 131,072 features (ridge: 64 blocks). Of a stream it is the budget of features, in
+    /// blocks: 2,048 features unless given, and no limit with θ.
     pub max_blocks: Option<usize>,
     /// Sweeps over the blocks after the first.
     pub sweeps: usize,
@@ -136,8 +142,21 @@ pub struct Options {
     pub early_stopping: bool,
     /// Most seconds; the blocks finished by then are the model.
     pub max_time: Option<f64>,
-    /// Rows per step of the streaming solver.
+    /// Rows per step of a stream.
     pub batch_size: usize,
+    /// Passes of `solver = stream` over the rows.
+    #[serde(default = "once")]
+    pub passes: usize,
+    /// θ of doubly stochastic gradients as published, γ_t = θ/(t + t₀), for targets in their unit; `None`: preconditioned steps
+    /// of a length that the batch itself decides.
+    #[serde(default)]
+    pub theta: Option<f64>,
+    /// t₀; `None`: 0, as published.
+    #[serde(default)]
+    pub delay: Option<f64>,
+    /// Iterate t of a stream counts like t^c in the average that predicts; `None`: c = 3, and no average with θ.
+    #[serde(default)]
+    pub averaging: Option<f64>,
     /// Frequencies; `None`: structured where it wins.
     pub projection: Option<Projection>,
     /// Feature form.
@@ -165,7 +184,11 @@ impl Options {
             sweeps: 0,
             early_stopping: true,
             max_time: None,
-            batch_size: 1_024,
+            batch_size: 512,
+            passes: 1,
+            theta: None,
+            delay: None,
+            averaging: None,
             projection: None,
             form: FeatureForm::Phase,
             seed,
@@ -204,6 +227,15 @@ impl Options {
         self.max_time.map(|v| positive("max_time", v)).transpose()?;
         self.max_blocks.map(|v| positive("max_blocks", v as f64)).transpose()?;
         positive("batch_size", self.batch_size as f64)?;
+        positive("passes", self.passes as f64)?;
+        self.theta.map(|v| positive("theta", v)).transpose()?;
+        self.delay.map(|v| non_negative("delay", v)).transpose()?;
+        self.averaging.map(|v| non_negative("averaging", v)).transpose()?;
+        if self.delay.is_some() && self.theta.is_none() {
+            return Err(Error::Conflict(
+                "delay belongs to the step size θ/(t + delay); give theta too".into(),
+            ));
+        }
         if let Task::Classification(classes) = self.task {
             if classes < 2 {
                 return Err(Error::OneClass(format!("{classes} class")));

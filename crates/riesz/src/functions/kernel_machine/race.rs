@@ -47,7 +47,7 @@ impl Setting {
     }
 }
 
-fn scaling(moments: &Moments, standard: bool, kernel: &KernelSpec) -> Scaling {
+pub(crate) fn scaling(moments: &Moments, standard: bool, kernel: &KernelSpec) -> Scaling {
     if standard {
         moments.standard()
     } else {
@@ -260,7 +260,7 @@ impl Stage<'_> {
     }
 }
 
-fn fallback(moments: &Moments, damping: f64) -> Setting {
+pub(crate) fn fallback(moments: &Moments, damping: f64) -> Setting {
     Setting { scaling: moments.standard(), standard: true, bandwidth: moments.scale_bandwidth(), damping }
 }
 

@@ -1,0 +1,188 @@
+//! The features of some rows, all at once, and linear systems in them.
+
+use crate::compute::Device;
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::kernel::FeatureMap;
+use crate::linalg::cholesky::{factorise, with_jitter, SINGLE};
+use crate::linalg::Cholesky;
+use crate::random::BlockIndex;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+use rayon::prelude::*;
+
+/// Rows and features that one thread works on at a time.
+const ROWS: usize = 64;
+const FEATURES: usize = 256;
+
+/// The n×m features Φ of the first block of a map, row-major. Products are those of fixed parts by one thread each, so that
+/// the number of threads does not change a digit.
+pub(crate) struct FeatureMatrix {
+    features: usize,
+    values: Vec<f32>,
+}
+
+impl FeatureMatrix {
+    pub(crate) fn new(map: &FeatureMap, device: Device, rows: Rows<'_>) -> Result<Self> {
+        let (features, d) = (map.block_size, rows.columns());
+        if d != map.columns() {
+            return Err(Error::Columns { expected: map.columns(), found: d });
+        }
+        let block = map.draw(BlockIndex(0));
+        let mut buffer = Vec::new();
+        let x = rows.tile(0..rows.len(), &mut buffer);
+        let mut values = vec![0.0; rows.len() * features];
+        let parts = x.par_chunks(ROWS * d).zip(values.par_chunks_mut(ROWS * features));
+        parts.try_for_each(|(x, out)| block.fill(device, x, out))?;
+        Ok(Self { features, values })
+    }
+
+    /// m.
+    pub(crate) fn features(&self) -> usize {
+        self.features
+    }
+
+    /// Φ A for the m×C row-major A, n×C row-major.
+    pub(crate) fn apply(&self, a: &[f32], c: usize) -> Vec<f32> {
+        let m = self.features;
+        let a = MatRef::from_row_major_slice(a, m, c);
+        let part = |some: &[f32]| {
+            let mut out = Mat::<f32>::zeros(some.len() / m, c);
+            let some = MatRef::from_row_major_slice(some, out.nrows(), m);
+            matmul(out.as_mut(), Accum::Replace, some, a, 1.0, Par::Seq);
+            (0..out.nrows() * c).map(|i| out[(i / c, i % c)]).collect::<Vec<_>>()
+        };
+        self.values.par_chunks(ROWS * m).flat_map_iter(part).collect()
+    }
+
+    /// Φᵀ R for the n×C row-major R, m×C row-major.
+    pub(crate) fn adjoint(&self, r: &[f32], c: usize) -> Vec<f64> {
+        let (m, n) = (self.features, r.len() / c);
+        let phi = MatRef::from_row_major_slice(&self.values[..], n, m);
+        let r = MatRef::from_row_major_slice(r, n, c);
+        let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
+        let part = |start: usize| {
+            let some = phi.subcols(start, FEATURES.min(m - start));
+            let mut out = Mat::<f32>::zeros(some.ncols(), c);
+            matmul(out.as_mut(), Accum::Replace, some.transpose(), r, 1.0, Par::Seq);
+            (0..out.nrows() * c).map(|i| f64::from(out[(i / c, i % c)])).collect::<Vec<_>>()
+        };
+        starts.into_par_iter().flat_map_iter(part).collect()
+    }
+
+    /// Φᵀ W Φ/Σ w.
+    pub(crate) fn second_moments(&self, weights: &[f32]) -> SecondMoments {
+        let m = self.features;
+        let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
+        let root = |i: usize| (f64::from(weights[i]) / total).sqrt() as f32;
+        let scaled: Vec<f32> = self.values.par_iter().enumerate().map(|(i, v)| v * root(i / m)).collect();
+        let phi = MatRef::from_row_major_slice(&scaled[..], weights.len(), m);
+        let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
+        let part = |start: usize| {
+            let height = FEATURES.min(m - start);
+            let mut out = Mat::<f32>::zeros(height, start + height);
+            let (left, right) = (phi.subcols(start, height).transpose(), phi.subcols(0, start + height));
+            matmul(out.as_mut(), Accum::Replace, left, right, 1.0, Par::Seq);
+            let places = (0..height).flat_map(|i| (0..=start + i).map(move |j| (i, j)));
+            places.map(|place| out[place]).collect::<Vec<_>>()
+        };
+        let lower = starts.into_par_iter().with_max_len(1).flat_map_iter(part).collect();
+        SecondMoments { features: m, lower }
+    }
+}
+
+/// G = E φφᵀ over some rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SecondMoments {
+    features: usize,
+    /// The lower triangle, row by row.
+    lower: Vec<f32>,
+}
+
+impl SecondMoments {
+    /// G from its lower triangle, row by row.
+    pub(crate) fn new(features: usize, lower: Vec<f32>) -> Result<Self> {
+        let found = lower.len();
+        if found != features * (features + 1) / 2 {
+            return Err(Error::Format(format!("{found} numbers are no triangle of {features} features")));
+        }
+        Ok(Self { features, lower })
+    }
+
+    /// The lower triangle, row by row.
+    pub(crate) fn lower(&self) -> &[f32] {
+        &self.lower
+    }
+
+    /// The factor of G + ρI.
+    pub(crate) fn factor(&self, damping: f64) -> Result<Cholesky> {
+        let m = self.features;
+        let entry = |i: usize, j: usize| match i < j {
+            true => 0.0,
+            false => f64::from(self.lower[i * (i + 1) / 2 + j]) + if i == j { damping } else { 0.0 },
+        };
+        let factor = with_jitter(SINGLE, |share| {
+            let mut lower = Mat::from_fn(m, m, entry);
+            let added = factorise(lower.as_mut(), share, &mut || Ok(()))?;
+            Ok(added.map(|added| Cholesky::from_lower(lower, added)))
+        })?;
+        factor.ok_or(Error::NotPositiveDefinite { block: 0, size: m, raise: "ridge" })
+    }
+}
+
+/// (G + ρI)⁻¹ B for the m×C row-major B, likewise.
+pub(crate) fn solve(factor: &Cholesky, b: &[f64], c: usize) -> Vec<f64> {
+    let mut x = Mat::from_fn(b.len() / c, c, |i, j| b[i * c + j]);
+    factor.forward(x.as_mut());
+    factor.backward(x.as_mut());
+    (0..b.len()).map(|i| x[(i / c, i % c)]).collect()
+}
+
+/// Ridge regressions of some rows on random features, judged by others.
+pub(crate) struct RidgePath {
+    columns: usize,
+    outputs: usize,
+    /// Rows, targets and weights to learn from, and those to judge by.
+    parts: [(Vec<f32>, Vec<f32>, Vec<f32>); 2],
+}
+
+impl RidgePath {
+    /// Two thirds of the rows in `order` are learnt from.
+    pub(crate) fn new(rows: Rows<'_>, targets: &[f32], weights: &[f32], order: &[u32]) -> Self {
+        let outputs = targets.len() / rows.len();
+        let gather = |some: &[u32]| {
+            let target = |&i: &u32| &targets[i as usize * outputs..][..outputs];
+            let y = some.iter().flat_map(target).copied().collect();
+            (rows.gather(some), y, some.iter().map(|&i| weights[i as usize]).collect())
+        };
+        let (train, judge) = order.split_at(2 * order.len() / 3);
+        Self { columns: rows.columns(), outputs, parts: [gather(train), gather(judge)] }
+    }
+
+    /// Total weight of the rows learnt from.
+    pub(crate) fn trained(&self) -> f64 {
+        self.parts[0].2.iter().map(|&w| f64::from(w)).sum()
+    }
+
+    /// For each ν the share of the judging rows' squares that is left: w = (G + mνI)⁻¹ E φ y.
+    pub(crate) fn errors(&self, map: &FeatureMap, device: Device, ridges: &[f64]) -> Result<Vec<(f64, f64)>> {
+        let [(x, y, w), (judge_x, judge_y, judge_w)] = &self.parts;
+        let (c, m) = (self.outputs, map.block_size as f64);
+        let phi = FeatureMatrix::new(map, device, Rows::single(x, self.columns)?)?;
+        let judge = FeatureMatrix::new(map, device, Rows::single(judge_x, self.columns)?)?;
+        let total = self.trained();
+        let weighted: Vec<f32> =
+            y.iter().enumerate().map(|(i, y)| (f64::from(*y) * f64::from(w[i / c]) / total) as f32).collect();
+        let (moments, right) = (phi.second_moments(w), phi.adjoint(&weighted, c));
+        let square = |(i, r): (usize, f64)| f64::from(judge_w[i / c]) * r * r;
+        let all: f64 = judge_y.iter().map(|&y| f64::from(y)).enumerate().map(square).sum();
+        let error = |&ridge: &f64| {
+            let alpha: Vec<f32> =
+                solve(&moments.factor(m * ridge)?, &right, c).iter().map(|&a| a as f32).collect();
+            let found = judge.apply(&alpha, c);
+            let left = found.iter().zip(judge_y).map(|(f, y)| f64::from(*f) - f64::from(*y));
+            Ok((ridge, left.enumerate().map(square).sum::<f64>() / all.max(f64::MIN_POSITIVE)))
+        };
+        ridges.iter().map(error).collect()
+    }
+}
