@@ -15,6 +15,7 @@ from riesz._errors import InvalidInput
 from riesz._kernel_machine import KernelMachine
 from riesz._rows import sample_weights
 from riesz._saved import plain
+from riesz._settings import settings_of
 
 
 @documented
@@ -55,6 +56,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     loss: str = "auto"
     class_weight: dict[Any, float] | str | None = None
+
+    def _settings(self) -> dict[str, Any]:
+        return settings_of(self, without=("class_weight",))
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -8,22 +8,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._progress import progress
 from riesz._riesz import Ratio
 from riesz._rows import ROWS, Rows, sample_weights
 from riesz._saved import Saved
-
-_SETTINGS = (
-    "loss",
-    "kernel",
-    "bandwidth",
-    "scaling",
-    "damping",
-    "block_size",
-    "max_blocks",
-    "max_time",
-)
+from riesz._settings import settings_of
 
 
 @documented
@@ -148,14 +137,12 @@ class DensityRatioEstimator(Rows, Saved):
         numerator = validate_data(self, X_numerator, reset=True, **ROWS)
         denominator = validate_data(self, X_denominator, reset=False, **ROWS)
         weights = sample_weights(sample_weight_numerator), sample_weights(sample_weight_denominator)
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings["random_state"] = seed_of(self.random_state)
         with progress(self.verbose) as observer:
             ratio = Ratio.fit(
                 numerator,
                 denominator,
                 *weights,
-                settings=settings,
+                settings=settings_of(self),
                 n_jobs=self.n_jobs,
                 observer=observer,
             )

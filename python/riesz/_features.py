@@ -7,9 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from riesz._kernel_machine import Kernel, seed_of
+from riesz._kernel_machine import Kernel
 from riesz._riesz import fit_features, transform_features
 from riesz._rows import ROWS, Rows
+from riesz._settings import seed_of
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):

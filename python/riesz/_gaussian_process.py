@@ -9,12 +9,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._riesz import Process
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
-
-_SETTINGS = ("signal", "noise", "learning_rows", "approximation", "inducing", "neighbours")
+from riesz._settings import seed_of, settings_of
 
 
 class GaussianProcessRegressor(RegressorMixin, Rows, Saved):
@@ -126,9 +124,7 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved):
         self
         """
         X, y = self._data(X, y, reset=True)
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings["length_scales"] = self._scales(X.shape[1])
-        settings["random_state"] = seed_of(self.random_state)
+        settings = settings_of(self, length_scales=self._scales(X.shape[1]))
         return self._fitted(Process.fit(X, y, settings=settings, n_jobs=self.n_jobs))
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "GaussianProcessRegressor":

@@ -7,12 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._riesz import Density
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
-
-_KERNELS = "gaussian, tophat, epanechnikov, exponential, linear, cosine"
+from riesz._settings import seed_of, settings_of
 
 
 class KernelDensity(Rows, Saved):
@@ -108,19 +106,13 @@ default="gaussian"
         self
         """
         rows = validate_data(self, X, reset=True, **ROWS)
-        if not isinstance(self.kernel, str):
-            raise InvalidInput(f"kernel = {self.kernel!r} is unknown; expected one of {_KERNELS}")
         weights = None
         if sample_weight is not None:
             weights = np.ascontiguousarray(column_or_1d(sample_weight, dtype=np.float64))
         density = Density.fit(
             rows,
             weights,
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            shape=self.shape,
-            rtol=self.rtol,
-            atol=self.atol,
+            settings=settings_of(self),
             n_jobs=self.n_jobs,
         )
         return self._fitted(density)

@@ -1,6 +1,5 @@
 """What the kernel machines share as scikit-learn estimators."""
 
-import numbers
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from riesz._errors import InvalidInput
@@ -16,6 +14,7 @@ from riesz._progress import progress
 from riesz._riesz import Machine
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
+from riesz._settings import settings_of
 
 _Self = TypeVar("_Self", bound="KernelMachine")
 
@@ -77,17 +76,14 @@ class KernelMachine(Rows, Saved):
         streaming: bool,
     ) -> Machine:
         """Fit a machine, or start one that streams."""
-        settings = self._settings() | {
-            "random_state": seed_of(self.random_state),
-            "classes": classes,
-        }
+        settings = self._settings() | {"classes": classes}
         learn = Machine.begin if streaming else Machine.fit
         with progress(self.verbose) as observer:
             return learn(X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer)
 
     def _settings(self) -> dict[str, Any]:
-        """Return the parameters, of which Rust reads those that it knows by the same name."""
-        return dict(self.get_params(deep=False))
+        """Return the parameters as settings of Rust."""
+        return settings_of(self)
 
     def _learn_more(
         self, X: NDArray[Any], y: NDArray[np.float32], weights: NDArray[np.float32] | None
@@ -123,11 +119,3 @@ def loss_name(summary: dict[str, Any]) -> str:
     """Return the name of the loss, which stands before its parameters where it has some."""
     loss: str | dict[str, Any] = summary["loss"]
     return loss if isinstance(loss, str) else next(iter(loss))
-
-
-def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    """Return an integer as it is, and 64 random bits for anything else."""
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    bits: np.uint64 = check_random_state(random_state).randint(0, 2**64, dtype=np.uint64)
-    return int(bits)

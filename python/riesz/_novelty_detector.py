@@ -8,12 +8,10 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
 from riesz._documentation import documented
-from riesz._kernel_machine import seed_of
 from riesz._riesz import Detector
 from riesz._rows import ROWS, Rows, sample_weights
 from riesz._saved import Saved
-
-_SETTINGS = ("kernel", "bandwidth", "scaling", "nu", "contamination", "n_components")
+from riesz._settings import settings_of
 
 
 @documented
@@ -111,8 +109,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
         self
         """
         rows = validate_data(self, X, **ROWS)
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings["random_state"] = seed_of(self.random_state)
+        settings = settings_of(self)
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))
 

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._posterior import CollapseWarning, Posterior
 from riesz._prior import Prior
 from riesz._progress import progress
 from riesz._riesz import ParticlePosterior
+from riesz._settings import seed_of
 from riesz._transforms import Array, Layout
 
 # Particles times observations that a pointwise likelihood returns at once.
@@ -56,9 +56,12 @@ class MirrorDescentSettings(BaseEstimator):
         if self.mode == "paper" and self.checkpoint is not None:
             raise InvalidInput("checkpoint belongs to mode='adaptive'")
         names = [name for name in MirrorDescentSettings.__dataclass_fields__ if name != "_"]
-        settings = {name: getattr(self, name) for name in names}
-        settings["random_state"] = seed_of(self.random_state)
-        return settings
+        given = {name: getattr(self, name) for name in names}
+        settings = {name: value for name, value in given.items() if value is not None}
+        steps = settings.pop("density_steps", None)
+        if steps is not None and self.strategy == "density_then_particles":
+            settings["strategy"] = {self.strategy: steps}
+        return settings | {"random_state": seed_of(self.random_state)}
 
     def _posterior(
         self, particles: ParticlePosterior, layout: Layout, pointwise: Any = None

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._riesz import ParticlePosterior, leave_one_out
+from riesz._settings import seed_of
 from riesz._transforms import Array, Layout
 
 

@@ -13,6 +13,7 @@ from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import loss_name
 from riesz._regressor import Regression
+from riesz._settings import settings_of
 
 
 @documented
@@ -106,7 +107,9 @@ class KernelQuantileRegressor(Regression):
         return [float(level) for level in levels]
 
     def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"loss": "quantile", "levels": self._levels()}
+        return settings_of(
+            self, without=("quantiles",), loss="quantile", levels=self._levels()
+        )
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool

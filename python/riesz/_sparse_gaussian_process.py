@@ -10,24 +10,11 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._kernel_machine import seed_of
 from riesz._progress import progress
 from riesz._riesz import SparseProcess
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
-
-_SETTINGS = (
-    "n_inducing",
-    "n_particles",
-    "batch_size",
-    "kernel",
-    "learning_rows",
-    "mode",
-    "n_passes",
-    "step",
-    "delay",
-    "max_time",
-)
+from riesz._settings import seed_of, settings_of
 
 
 @documented
@@ -168,11 +155,14 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved):
         self
         """
         X, y, weights = self._data(X, y, sample_weight, reset=True)
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings["signal"] = _unless_auto(self.signal)
-        settings["noise"] = _unless_auto(self.noise)
-        settings["length_scale"] = self._scales(X.shape[1])
-        settings["random_state"] = seed_of(self.random_state)
+        settings = settings_of(
+            self,
+            signal=_unless_auto(self.signal),
+            noise=_unless_auto(self.noise),
+            length_scale=self._scales(X.shape[1]),
+        )
+        step, delay = settings.pop("step"), settings.pop("delay")
+        settings["schedule"] = {"inverse": {"theta": step, "delay": delay}}
         with progress(self.verbose) as observer:
             process = SparseProcess.fit(
                 X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer

@@ -1,5 +1,6 @@
 """Topics of documents."""
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from riesz._documentation import documented
-from riesz._kernel_machine import seed_of
 from riesz._progress import progress
 from riesz._riesz import Topics
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
-
-_SETTINGS = (
-    "n_components",
-    "mode",
-    "doc_topic_prior",
-    "topic_word_prior",
-    "learn_priors",
-    "max_iter",
-    "batch_size",
-    "learning_decay",
-    "learning_offset",
-    "evaluate_every",
-    "total_samples",
-    "perp_tol",
-    "mean_change_tol",
-    "max_doc_update_iter",
-    "particles",
-)
+from riesz._settings import settings_of
 
 
 @documented
@@ -279,9 +262,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return self._model.completion_perplexity(observed, held_out, n_jobs=self.n_jobs)
 
     def _settings(self) -> dict[str, Any]:
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings["random_state"] = seed_of(self.random_state)
-        return settings
+        every = self.evaluate_every
+        never = isinstance(every, numbers.Integral) and every <= 0
+        return settings_of(self, evaluate_every=None if never else every)
 
     @property
     def _n_features_out(self) -> int:

@@ -10,6 +10,7 @@ use riesz::driver::{CheckpointPolicy, Control};
 use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Training};
 use riesz::kernel::KernelSpec;
 use riesz::loss::LossSpec;
+use riesz::model::Stored;
 use riesz::random::Seed;
 use riesz::Error;
 use std::path::PathBuf;

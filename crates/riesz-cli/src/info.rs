@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, listed, print, significant, Lines};
 use riesz::functions::{KernelMachine, Task};
+use riesz::model::Stored;
 use std::path::PathBuf;
 
 /// Arguments of `riesz info`.

@@ -8,6 +8,7 @@ use riesz::data::reader::{read_with, Dataset, RawTarget, ReadOptions, TargetColu
 use riesz::data::Rows;
 use riesz::functions::{KernelMachine, Task};
 use riesz::loss::LossSpec;
+use riesz::model::Stored;
 use riesz::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -2,13 +2,13 @@
 
 use crate::arrays::{values, Table, Values};
 use crate::attend::{attended, detached};
-use crate::files;
+use crate::errors::to_py;
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
-use riesz::functions::NoveltyDetector;
-use std::path::PathBuf;
+use pyo3::types::PyDict;
+use riesz::functions::{NoveltyDetector, NoveltyOptions};
 
 /// A fitted novelty detector.
 #[pyclass(module = "riesz._riesz")]
@@ -26,7 +26,11 @@ impl Detector {
         settings: &Bound<'_, PyDict>,
         n_jobs: Option<isize>,
     ) -> PyResult<Self> {
-        let options = Settings(settings).novelty()?;
+        let settings = Settings::new(settings)?;
+        let kernel = settings.take_named("kernel")?;
+        let mut options: NoveltyOptions = settings.read()?;
+        options.kernel = kernel.unwrap_or(options.kernel);
+        options.check().map_err(to_py)?;
         let rows = x.rows()?;
         let weights = weights.as_ref().map(|w| values("sample_weight", w)).transpose()?;
         attended(py, n_jobs, None, |control| NoveltyDetector::fit(&options, rows, weights, control)).map(Self)
@@ -54,32 +58,6 @@ impl Detector {
         summary.set_item("seed", self.0.options().seed.0)?;
         Ok(summary)
     }
-
-    /// The detector as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
-
-    /// The detector whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, NoveltyDetector::from_container).map(Self)
-    }
-
-    /// Writes the detector to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The detector in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (detector, note) = files::load(py, path, NoveltyDetector::from_container)?;
-        Ok((Self(detector), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
 }
+
+stored!(Detector, NoveltyDetector);

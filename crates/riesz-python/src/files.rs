@@ -1,67 +1,131 @@
-//! Fitted models as bytes and files, with a note of the estimators beside them.
+//! Fitted models as bytes, pickles and files, with a note of the estimators beside them: one path for all classes.
 
 use crate::errors::{to_py, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::model::Container;
-use riesz::Result;
+use riesz::model::{Container, Stored};
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// Header field of a model file that belongs to the estimators.
 const NOTE: &str = "python";
 
-/// Writes a model to `path` with a JSON object under the key `python` of the header.
-pub fn save(
-    py: Python<'_>,
-    path: PathBuf,
-    note: &str,
-    model: impl FnOnce() -> Result<Container> + Send,
-) -> PyResult<()> {
+/// A Python class around a model that has a file.
+pub trait Wraps: Sized {
+    /// The model.
+    type Model: Stored + Send + Sync;
+
+    /// The model inside.
+    fn model(&self) -> &Self::Model;
+
+    /// A model read from a file.
+    fn wrap(model: Self::Model) -> Self;
+}
+
+/// Gives a class around nothing but a model `save`, `load`, `to_bytes`, `from_bytes` and pickles; to another class, which
+/// implements [`Wraps`] and its pickles itself, the first three.
+macro_rules! stored {
+    ($class:ident, $model:ty) => {
+        crate::files::stored!($class);
+
+        impl crate::files::Wraps for $class {
+            type Model = $model;
+
+            fn model(&self) -> &$model {
+                &self.0
+            }
+
+            fn wrap(model: $model) -> Self {
+                Self(model)
+            }
+        }
+
+        #[pyo3::pymethods]
+        impl $class {
+            /// The model whose `to_bytes` these are.
+            #[classmethod]
+            fn from_bytes(
+                _class: &pyo3::Bound<'_, pyo3::types::PyType>,
+                py: pyo3::Python<'_>,
+                bytes: &[u8],
+            ) -> pyo3::PyResult<Self> {
+                crate::files::from_bytes(py, bytes, riesz::model::Stored::from_container)
+            }
+
+            fn __reduce__<'py>(
+                slf: &pyo3::Bound<'py, Self>,
+            ) -> pyo3::PyResult<(pyo3::Bound<'py, pyo3::PyAny>, (pyo3::Bound<'py, pyo3::types::PyBytes>,))>
+            {
+                let bytes = crate::files::to_bytes(slf.py(), &*slf.borrow())?;
+                Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
+            }
+        }
+    };
+    ($class:ident) => {
+        #[pyo3::pymethods]
+        impl $class {
+            /// The model as the bytes of its file.
+            fn to_bytes<'py>(
+                &self,
+                py: pyo3::Python<'py>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyBytes>> {
+                crate::files::to_bytes(py, self)
+            }
+
+            /// Writes the model to `path` with a JSON object under the key `python` of the header.
+            fn save(&self, py: pyo3::Python<'_>, path: std::path::PathBuf, note: &str) -> pyo3::PyResult<()> {
+                crate::files::save(py, self, path, note)
+            }
+
+            /// The model in the file at `path` and the note it was saved with, `null` for none.
+            #[staticmethod]
+            fn load(py: pyo3::Python<'_>, path: std::path::PathBuf) -> pyo3::PyResult<(Self, String)> {
+                crate::files::load(py, path)
+            }
+        }
+    };
+}
+pub(crate) use stored;
+
+pub fn save<T: Wraps + Sync>(py: Python<'_>, class: &T, path: PathBuf, note: &str) -> PyResult<()> {
     let note: Value = serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
+    let model = class.model();
     let save = || {
-        let mut container = model()?;
+        let mut container = model.to_container()?;
         container.set_field(NOTE, &note)?;
         container.save(&path)
     };
     py.detach(save).map_err(to_py)
 }
 
-/// The model in the file at `path` and the note it was saved with, `null` for none.
-pub fn load<T: Send>(
-    py: Python<'_>,
-    path: PathBuf,
-    read: impl FnOnce(Container) -> Result<T> + Send,
-) -> PyResult<(T, String)> {
+pub fn load<T: Wraps>(py: Python<'_>, path: PathBuf) -> PyResult<(T, String)> {
     let load = || {
         let container = Container::load(&path)?;
         let note: Value = container.field(NOTE)?;
-        Ok((read(container)?, note.to_string()))
+        Ok((T::Model::from_container(container)?, note.to_string()))
     };
-    py.detach(load).map_err(to_py)
+    let (model, note) = py.detach(load).map_err(to_py)?;
+    Ok((T::wrap(model), note))
 }
 
-/// The kind of model in the file at `path`: model, gaussian_process, novelty, density_ratio or kernel_density.
+pub fn to_bytes<'py, T: Wraps>(py: Python<'py>, class: &T) -> PyResult<Bound<'py, PyBytes>> {
+    let model = class.model();
+    let bytes = py.detach(|| model.to_bytes()).map_err(to_py)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// The class whose `to_bytes` these are; `read` may add what a file does not hold.
+pub fn from_bytes<T: Wraps>(
+    py: Python<'_>,
+    bytes: &[u8],
+    read: impl FnOnce(Container) -> riesz::Result<T::Model> + Send,
+) -> PyResult<T> {
+    py.detach(|| read(Container::from_bytes(bytes)?)).map_err(to_py).map(T::wrap)
+}
+
+/// The kind of model in the file at `path`, as its header has it: `model`, `gaussian_process`, `novelty`, …
 #[pyfunction]
 pub fn file_kind(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
     let kind = py.detach(|| Container::load(&path)).map_err(to_py)?.kind().map(str::to_owned);
     Ok(kind)
-}
-
-/// The bytes of a model file.
-pub fn to_bytes(
-    py: Python<'_>,
-    model: impl FnOnce() -> Result<Container> + Send,
-) -> PyResult<Bound<'_, PyBytes>> {
-    let bytes = py.detach(|| model()?.to_bytes()).map_err(to_py)?;
-    Ok(PyBytes::new(py, &bytes))
-}
-
-/// The model whose bytes these are.
-pub fn from_bytes<T: Send>(
-    py: Python<'_>,
-    bytes: &[u8],
-    read: impl FnOnce(Container) -> Result<T> + Send,
-) -> PyResult<T> {
-    py.detach(|| read(Container::from_bytes(bytes)?)).map_err(to_py)
 }

@@ -36,11 +36,6 @@ fn takes_three(function: &Bound<'_, PyAny>) -> PyResult<()> {
     signature.call_method1("bind", ((), 0, 1)).map(|_| ()).map_err(refuse)
 }
 
-/// The function, where `value` is one.
-pub fn function_of(value: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
-    value.is_callable().then(|| value.clone().unbind())
-}
-
 /// A kernel that asks a Python function for its features, on whichever thread needs them.
 fn user_kernel(function: &Bound<'_, PyAny>) -> PyResult<UserKernel> {
     let (name, function) = (name_of(function)?, function.clone().unbind());

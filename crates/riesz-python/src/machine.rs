@@ -3,14 +3,14 @@
 use crate::arrays::{matrix, training, Table, Values};
 use crate::attend::{attended, detached};
 use crate::errors::FitError;
-use crate::files;
-use crate::kernel::{function_of, kernel_of};
+use crate::files::{self, stored, Wraps};
+use crate::kernel::kernel_of;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::functions::KernelMachine;
-use std::path::PathBuf;
+use riesz::model::Stored;
 
 /// What a pickle is made of.
 type Parts<'py> = (Bound<'py, PyBytes>, Option<Py<PyAny>>);
@@ -37,10 +37,10 @@ impl Machine {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let settings = Settings(settings);
-        let options = settings.options(targets(&y))?;
-        let kernel = function_of(&settings.kernel()?);
+        let kernel = function_of(settings)?;
+        let settings = Settings::new(settings)?;
         let checkpoint = settings.checkpoint()?;
+        let options = settings.machine(targets(&y))?;
         let data = training(&x, &y, weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| {
             control.checkpoint = checkpoint;
@@ -61,9 +61,10 @@ impl Machine {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let settings = Settings(settings);
-        let options = settings.options(targets(&y))?;
-        let kernel = function_of(&settings.kernel()?);
+        let kernel = function_of(settings)?;
+        let settings = Settings::new(settings)?;
+        settings.checkpoint()?;
+        let options = settings.machine(targets(&y))?;
         let data = training(&x, &y, weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| KernelMachine::begin(&options, &data, control))
             .map(|machine| Self { machine, kernel })
@@ -142,11 +143,6 @@ impl Machine {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// The machine as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.machine.to_container())
-    }
-
     /// The machine whose `to_bytes` these are, with its kernel where that is a function.
     #[classmethod]
     #[pyo3(signature = (bytes, kernel=None))]
@@ -157,21 +153,11 @@ impl Machine {
         kernel: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let function = kernel.as_ref().map(|kernel| kernel_of(kernel.bind(py))).transpose()?;
-        let read = |container| KernelMachine::from_container(container, function.as_ref());
-        files::from_bytes(py, bytes, read).map(|machine| Self { machine, kernel })
-    }
-
-    /// Writes the machine to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.machine.to_container())
-    }
-
-    /// The machine in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let read = |container| KernelMachine::from_container(container, None);
-        let (machine, note) = files::load(py, path, read)?;
-        Ok((Self { machine, kernel: None }, note))
+        let read = |container| match &function {
+            Some(kernel) => KernelMachine::from_container_with_kernel(container, kernel),
+            None => KernelMachine::from_container(container),
+        };
+        files::from_bytes(py, bytes, read).map(|machine: Self| Self { kernel, ..machine })
     }
 
     /// The kernel, where it is a function.
@@ -194,8 +180,28 @@ impl Machine {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {
         let this = slf.borrow();
         let kernel = this.kernel.as_ref().map(|kernel| kernel.clone_ref(slf.py()));
-        Ok((slf.get_type().getattr("from_bytes")?, (this.to_bytes(slf.py())?, kernel)))
+        Ok((slf.get_type().getattr("from_bytes")?, (files::to_bytes(slf.py(), &*this)?, kernel)))
     }
+}
+
+impl Wraps for Machine {
+    type Model = KernelMachine;
+
+    fn model(&self) -> &KernelMachine {
+        &self.machine
+    }
+
+    fn wrap(machine: KernelMachine) -> Self {
+        Self { machine, kernel: None }
+    }
+}
+
+stored!(Machine);
+
+/// The kernel, where it is a Python function.
+fn function_of(settings: &Bound<'_, PyDict>) -> PyResult<Option<Py<PyAny>>> {
+    let kernel = settings.get_item("kernel")?.filter(|kernel| kernel.is_callable());
+    Ok(kernel.map(Bound::unbind))
 }
 
 /// Numbers per row of `y`.

@@ -2,16 +2,15 @@
 
 use crate::attend::{attended, detached};
 use crate::errors::{to_py, FitError, InvalidInput};
-use crate::files;
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, ToPyArray};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
+use pyo3::types::PyDict;
 use riesz::distributions::models::{Family, GeneralisedLinear};
 use riesz::distributions::{adaptive, paper, weights, Model, Particles, Posterior};
 use riesz::random::{Address, BlockIndex, Seed, Stream};
 use riesz::{Error, Result};
-use std::path::PathBuf;
 
 /// Weighted particles that stand for a posterior.
 #[pyclass(module = "riesz._riesz")]
@@ -103,9 +102,9 @@ fn fit_model(
     n_jobs: Option<isize>,
     observer: Option<&Py<PyAny>>,
 ) -> PyResult<ParticlePosterior> {
-    let settings = Settings(settings);
+    let settings = Settings::new(settings)?;
     let checkpoint = settings.checkpoint()?;
-    let posterior = if settings.text("mode")? == "paper" {
+    let posterior = if settings.take_text("mode")?.as_deref() == Some("paper") {
         let options = settings.paper(model.observations())?;
         attended(py, n_jobs, observer, |control| paper(model, &options, control))?
     } else {
@@ -216,35 +215,9 @@ impl ParticlePosterior {
     fn groups(&self) -> Vec<(f64, Vec<f64>, Vec<f64>)> {
         self.0.groups()
     }
-
-    /// The posterior as the bytes of a file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
-
-    /// The posterior whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, Posterior::from_container).map(Self)
-    }
-
-    /// Writes the posterior to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The posterior in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (posterior, note) = files::load(py, path, Posterior::from_container)?;
-        Ok((Self(posterior), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
 }
+
+stored!(ParticlePosterior, Posterior);
 
 /// Leave-one-out log predictive densities, and the Pareto shape of each, from log-weights of particles and pointwise
 /// log-likelihoods (particles × observations).

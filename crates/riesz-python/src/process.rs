@@ -3,17 +3,13 @@
 use crate::arrays::{matrix, Table};
 use crate::attend::{attended, detached};
 use crate::errors::to_py;
-use crate::files;
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
-use riesz::driver::quietly;
-use riesz::functions::{GaussianProcess, Sampling};
-use riesz::model::Container;
+use pyo3::types::PyDict;
+use riesz::functions::{GaussianProcess, GaussianProcessOptions, Sampling};
 use riesz::random::Seed;
-use riesz::Result;
-use std::path::PathBuf;
 
 type Array1<'py> = Bound<'py, PyArray1<f64>>;
 type Array2<'py> = Bound<'py, PyArray2<f64>>;
@@ -34,7 +30,8 @@ impl Process {
         settings: &Bound<'_, PyDict>,
         n_jobs: Option<isize>,
     ) -> PyResult<Self> {
-        let options = Settings(settings).process()?;
+        let options: GaussianProcessOptions = Settings::new(settings)?.read()?;
+        options.check().map_err(to_py)?;
         let (rows, targets) = (x.rows()?, y.as_slice()?);
         attended(py, n_jobs, None, |control| GaussianProcess::fit(&options, rows, targets, control)).map(Self)
     }
@@ -120,37 +117,6 @@ impl Process {
         summary.set_item("seed", self.0.seed().0)?;
         Ok(summary)
     }
-
-    /// The process as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
-
-    /// The process whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, read).map(Self)
-    }
-
-    /// Writes the process to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The process in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (process, note) = files::load(py, path, read)?;
-        Ok((Self(process), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
 }
 
-/// The process in a file, conditioned on its rows again.
-fn read(container: Container) -> Result<GaussianProcess> {
-    quietly(|control| GaussianProcess::from_container(container, control))
-}
+stored!(Process, GaussianProcess);

@@ -2,14 +2,13 @@
 
 use crate::arrays::{sample, Table, Values};
 use crate::attend::{attended, detached};
-use crate::errors::FitError;
-use crate::files;
+use crate::errors::{to_py, FitError};
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
-use riesz::functions::DensityRatio;
-use std::path::PathBuf;
+use pyo3::types::PyDict;
+use riesz::functions::{DensityRatio, DensityRatioOptions};
 
 /// A fitted density ratio.
 #[pyclass(module = "riesz._riesz")]
@@ -31,7 +30,11 @@ impl Ratio {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let options = Settings(settings).ratio()?;
+        let settings = Settings::new(settings)?;
+        let kernel = settings.take_named("kernel")?;
+        let mut options: DensityRatioOptions = settings.read()?;
+        options.kernel = kernel.unwrap_or(options.kernel);
+        options.check().map_err(to_py)?;
         let p = sample(&numerator, numerator_weights.as_ref())?;
         let q = sample(&denominator, denominator_weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| DensityRatio::fit(&options, p, q, control))
@@ -81,32 +84,6 @@ impl Ratio {
         let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
-
-    /// The ratio as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
-
-    /// The ratio whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, DensityRatio::from_container).map(Self)
-    }
-
-    /// Writes the ratio to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The ratio in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (ratio, note) = files::load(py, path, DensityRatio::from_container)?;
-        Ok((Self(ratio), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
 }
+
+stored!(Ratio, DensityRatio);

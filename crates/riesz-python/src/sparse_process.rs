@@ -2,14 +2,14 @@
 
 use crate::arrays::{matrix, Table};
 use crate::attend::{attended, detached};
-use crate::files;
+use crate::errors::to_py;
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
+use pyo3::types::PyDict;
 use riesz::distributions::models::sparse_gp;
 use riesz::random::Seed;
-use std::path::PathBuf;
 
 type Array1<'py> = Bound<'py, PyArray1<f64>>;
 type Array2<'py> = Bound<'py, PyArray2<f64>>;
@@ -33,7 +33,11 @@ impl SparseProcess {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let options = Settings(settings).sparse_process()?;
+        let settings = Settings::new(settings)?;
+        let kernel = settings.take_named("kernel")?;
+        let mut options: sparse_gp::SparseProcessOptions = settings.read()?;
+        options.kernel = kernel.unwrap_or(options.kernel);
+        options.check().map_err(to_py)?;
         let (rows, targets) = (x.rows()?, y.as_slice()?);
         let weights = weights.as_ref().map(|w| w.as_slice()).transpose()?;
         attended(py, n_jobs, observer.as_ref(), |control| {
@@ -125,32 +129,6 @@ impl SparseProcess {
         summary.set_item("seed", self.0.options().seed.0)?;
         Ok(summary)
     }
-
-    /// The process as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
-
-    /// The process whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, sparse_gp::SparseProcess::from_container).map(Self)
-    }
-
-    /// Writes the process to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The process in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (process, note) = files::load(py, path, sparse_gp::SparseProcess::from_container)?;
-        Ok((Self(process), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
 }
+
+stored!(SparseProcess, sparse_gp::SparseProcess);

@@ -2,14 +2,13 @@
 
 use crate::arrays::{matrix, Table};
 use crate::attend::{attended, detached};
-use crate::errors::FitError;
-use crate::files;
+use crate::errors::{to_py, FitError};
+use crate::files::stored;
 use crate::settings::Settings;
 use numpy::PyArray2;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyType};
-use riesz::distributions::models::lda::TopicModel;
-use std::path::PathBuf;
+use pyo3::types::PyDict;
+use riesz::distributions::models::lda::{LdaOptions, TopicModel};
 
 /// A fitted topic model.
 #[pyclass(module = "riesz._riesz")]
@@ -27,7 +26,7 @@ impl Topics {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (options, rows) = (Settings(settings).topics()?, x.rows()?);
+        let (options, rows) = (options(settings)?, x.rows()?);
         attended(py, n_jobs, observer.as_ref(), |control| TopicModel::fit(&options, rows, control)).map(Self)
     }
 
@@ -40,7 +39,7 @@ impl Topics {
         settings: &Bound<'_, PyDict>,
         n_jobs: Option<isize>,
     ) -> PyResult<Self> {
-        let (options, rows) = (Settings(settings).topics()?, x.rows()?);
+        let (options, rows) = (options(settings)?, x.rows()?);
         attended(py, n_jobs, None, |control| TopicModel::begin(&options, rows, control)).map(Self)
     }
 
@@ -101,32 +100,12 @@ impl Topics {
         let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
+}
 
-    /// The model as the bytes of a model file.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        files::to_bytes(py, || self.0.to_container())
-    }
+stored!(Topics, TopicModel);
 
-    /// The model whose `to_bytes` these are.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        files::from_bytes(py, bytes, TopicModel::from_container).map(Self)
-    }
-
-    /// Writes the model to `path` with a JSON object under the key `python` of the header.
-    fn save(&self, py: Python<'_>, path: PathBuf, note: &str) -> PyResult<()> {
-        files::save(py, path, note, || self.0.to_container())
-    }
-
-    /// The model in the file at `path` and the note it was saved with, `null` for none.
-    #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Self, String)> {
-        let (model, note) = files::load(py, path, TopicModel::from_container)?;
-        Ok((Self(model), note))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let bytes = slf.borrow().to_bytes(slf.py())?;
-        Ok((slf.get_type().getattr("from_bytes")?, (bytes,)))
-    }
+fn options(settings: &Bound<'_, PyDict>) -> PyResult<LdaOptions> {
+    let options: LdaOptions = Settings::new(settings)?.read()?;
+    options.check().map_err(to_py)?;
+    Ok(options)
 }

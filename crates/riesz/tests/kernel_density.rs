@@ -5,6 +5,7 @@ use riesz::data::Rows;
 use riesz::distributions::kde::{log_kernel_sums, log_sums, Centres, Tolerance};
 use riesz::distributions::kde::{BandwidthRule, DensityKernel, DensityOptions, KernelDensity, Shape};
 use riesz::distributions::special::log_sum_exp;
+use riesz::model::{Container, Stored};
 use riesz::random::Seed;
 
 /// Numbers between −1 and 1 from a linear congruence, and normals from twelve of them.
@@ -156,8 +157,8 @@ fn a_density_is_normalised_and_read_back() {
     let mass: f64 = values.iter().map(|v| v.exp() * 0.01).sum();
     assert!((mass - 1.0).abs() < 1e-4, "{mass}");
 
-    let bytes = density.to_container().unwrap().to_bytes().unwrap();
-    let container = || riesz::model::Container::from_bytes(&bytes).unwrap();
+    let bytes = density.to_bytes().unwrap();
+    let container = || Container::from_bytes(&bytes).unwrap();
     let copy = KernelDensity::from_container(container()).unwrap();
     assert_eq!(copy.log_density(view).unwrap(), density.log_density(view).unwrap());
     assert_eq!(copy.sample(9, Seed(4)).unwrap(), density.sample(9, Seed(4)).unwrap());

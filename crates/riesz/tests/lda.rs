@@ -6,6 +6,7 @@ use riesz::data::Rows;
 use riesz::distributions::models::lda::{Corpus, LdaMode, LdaOptions, MirrorStep, Particles, TopicModel};
 use riesz::distributions::special::{ln_gamma, log_sum_exp};
 use riesz::driver::{quietly, Control};
+use riesz::model::Stored;
 use riesz::random::{uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::Error;
 
@@ -218,13 +219,12 @@ fn the_same_bits_for_any_number_of_threads_and_from_a_file() {
         let options = LdaOptions { mode, passes: 4, ..LdaOptions::new(6, Seed(9)) };
         let bytes = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| fit(&options, &x).to_container().unwrap().to_bytes().unwrap())
+            pool.install(|| fit(&options, &x).to_bytes().unwrap())
         };
         let (one, three) = (bytes(1), bytes(3));
         assert_eq!(one, three, "{mode:?}");
-        let container = riesz::model::Container::from_bytes(&one).unwrap();
-        let mut copy = TopicModel::from_container(container).unwrap();
-        assert_eq!(copy.to_container().unwrap().to_bytes().unwrap(), one);
+        let mut copy = TopicModel::from_bytes(&one).unwrap();
+        assert_eq!(copy.to_bytes().unwrap(), one);
         // What is read goes on as what was written.
         let mut model = fit(&options, &x);
         let rows = Rows::double(&x, 40).unwrap();

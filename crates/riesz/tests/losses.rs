@@ -6,6 +6,7 @@ use riesz::driver::quietly;
 use riesz::functions::{Bandwidth, KernelMachine, Options, Task, Training};
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::loss::{DensityRatioKl, DensityRatioSquare, Logistic, Loss, LossSpec, Novelty};
+use riesz::model::Stored;
 use riesz::operator::Evaluation;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::solver::{BlockDescentConfig, FunctionalSgdConfig, Problem, Samples, Schedule, SgdState, Solver};

@@ -5,7 +5,7 @@ use riesz::data::Rows;
 use riesz::driver::{quietly, CheckpointPolicy, Control, Phase, Progress};
 use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Task, Training};
 use riesz::loss::LossSpec;
-use riesz::model::{Container, MODEL};
+use riesz::model::{Container, Stored};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use riesz::Error;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -688,7 +688,7 @@ fn contradictory_files_are_refused_or_harmless() {
     assert_eq!(fatal.map(|(what, _)| *what).collect::<Vec<_>>(), [""; 0]);
     let other = Container::new("checkpoint");
     assert!(KernelMachine::from_bytes(&other.to_bytes().unwrap()).is_err());
-    assert!(KernelMachine::from_bytes(&Container::new(MODEL).to_bytes().unwrap()).is_err());
+    assert!(KernelMachine::from_bytes(&Container::new("model").to_bytes().unwrap()).is_err());
 }
 
 // --------------------------------------------------------------------------------- cancellation, resume and time

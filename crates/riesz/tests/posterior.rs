@@ -8,7 +8,7 @@ use riesz::distributions::{
     StageKind, Strategy,
 };
 use riesz::driver::{quietly, CheckpointPolicy, Control};
-use riesz::model::Container;
+use riesz::model::Stored;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use riesz::{Error, Result};
 use std::f64::consts::TAU;
@@ -805,8 +805,8 @@ fn a_checkpoint_of_another_fit_is_refused() {
 fn a_saved_posterior_is_the_same() {
     let posterior = fit(&mixture(), &small(Renewal::Auto));
     let path = temporary("saved");
-    posterior.to_container().unwrap().save(&path).unwrap();
-    let loaded = Posterior::from_container(Container::load(&path).unwrap()).unwrap();
+    posterior.save(&path).unwrap();
+    let loaded = Posterior::load(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_same(&posterior, &loaded);
     let points = [0.3, -1.0, 1.0, -2.0];

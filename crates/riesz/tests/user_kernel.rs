@@ -7,6 +7,7 @@ use riesz::functions::{
     Bandwidth, ColumnScaling, KernelMachine, Options, RandomFeatures, SolverSpec, Task, Training,
 };
 use riesz::kernel::{KernelSpec, UserKernel};
+use riesz::model::Stored;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::Error;
 use std::f64::consts::{SQRT_2, TAU};

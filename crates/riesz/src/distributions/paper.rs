@@ -38,14 +38,18 @@ pub enum Strategy {
 
 /// Settings of [`paper`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "PaperOptions::unset")]
 pub struct PaperOptions {
     /// The strategy.
     pub strategy: Strategy,
     /// Particles m.
+    #[serde(alias = "n_particles")]
     pub particles: usize,
     /// Observations per batch B.
+    #[serde(alias = "batch_size")]
     pub batch: usize,
     /// Steps.
+    #[serde(alias = "n_steps")]
     pub steps: usize,
     /// γ of the step γ/(t₀ + t)^κ.
     pub step: f64,
@@ -60,6 +64,7 @@ pub struct PaperOptions {
     /// Most seconds.
     pub max_time: Option<f64>,
     /// The seed.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -80,6 +85,11 @@ impl PaperOptions {
             max_time: None,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Strategy::DensityThenParticles(50), 10, Seed(0))
     }
 
     fn check(&self) -> Result<()> {

@@ -6,7 +6,7 @@ use super::proposal::Proposal;
 use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, pareto_smoothed, systematic};
 use crate::error::{Error, Result};
-use crate::model::{Container, POSTERIOR};
+use crate::model::{Container, Stored};
 use crate::random::{Address, BlockIndex, Seed, Stream};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -319,19 +319,18 @@ impl Posterior {
             Proposal::fit(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block)
         })
     }
+}
 
-    /// The posterior as a container of a file.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(POSTERIOR);
+impl Stored for Posterior {
+    const KIND: &'static str = "posterior";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         container.set_field("report", &self.report)?;
         container.insert("positions", vec![self.len(), self.dimension], self.positions.clone())?;
-        container.insert("log_weights", vec![self.len()], self.log_weights.clone())?;
-        Ok(container)
+        container.insert("log_weights", vec![self.len()], self.log_weights.clone())
     }
 
-    /// The posterior that [`Posterior::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(POSTERIOR)?;
+    fn restore(container: &mut Container) -> Result<Self> {
         let report: Report = container.field("report")?;
         let (shape, _) = container.f64s("positions")?;
         let &[count, dimension] = shape else {

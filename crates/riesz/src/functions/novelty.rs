@@ -10,15 +10,15 @@ use crate::data::Rows;
 use crate::driver::Control;
 use crate::error::{Error, Result};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
-use crate::model::{Container, NOVELTY};
+use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use crate::solver::OneClassConfig;
 use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Settings of [`NoveltyDetector`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "NoveltyOptions::unset")]
 pub struct NoveltyOptions {
     /// Kernel family.
     pub kernel: KernelSpec,
@@ -31,8 +31,10 @@ pub struct NoveltyOptions {
     /// The share of rows to be called novel; `None`: ν.
     pub contamination: Option<f64>,
     /// Random features m.
+    #[serde(alias = "n_components")]
     pub features: usize,
     /// Seed of the features.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -56,6 +58,11 @@ impl NoveltyOptions {
             features: 1_024,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Seed(0))
     }
 
     /// Refuses settings outside their domain.
@@ -160,21 +167,20 @@ impl NoveltyDetector {
     pub fn options(&self) -> &NoveltyOptions {
         &self.header.options
     }
+}
 
-    /// The detector as a file.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(NOVELTY);
+impl Stored for NoveltyDetector {
+    const KIND: &'static str = "novelty";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         container.set_field("novelty", &self.header)?;
-        insert_expansion(&mut container, &self.f)?;
-        Ok(container)
+        insert_expansion(container, &self.f)
     }
 
-    /// Reads what [`NoveltyDetector::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(NOVELTY)?;
+    fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("novelty")?;
-        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
-        let f = take_expansion(&mut container, 1, |scaling| FeatureMap {
+        header.options.check()?;
+        let f = take_expansion(container, 1, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -187,16 +193,6 @@ impl NoveltyDetector {
             return Err(Error::Format("a detector needs one block and a finite offset".into()));
         }
         Ok(Self { f, header })
-    }
-
-    /// Writes the detector atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a detector from its file.
-    pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
     }
 }
 

@@ -5,18 +5,27 @@ use super::options::AdaptiveOptions;
 use crate::distributions::model::{log_prior, Particles};
 use crate::distributions::posterior::Stage;
 use crate::error::{Error, Result};
-use crate::model::{Container, CHECKPOINT};
+use crate::model::{Container, Stored};
 use crate::random::BlockIndex;
-use std::path::Path;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Draws from the prior by which a model is recognised.
 const PROBES: usize = 4;
 
-/// What a checkpoint holds.
-#[derive(Default)]
-pub(super) struct Saved {
-    pub(super) islands: Vec<Island>,
-    pub(super) history: Vec<Stage>,
+/// Where a run stands, and what tells it from another run.
+pub(super) struct Checkpoint<'a> {
+    header: Header<'a>,
+    islands: Cow<'a, [Island]>,
+}
+
+/// What of it stands before the islands.
+#[derive(Serialize, Deserialize)]
+struct Header<'a> {
+    /// The settings; a checkpoint of another kind of fit has none of this name.
+    posterior: Cow<'a, AdaptiveOptions>,
+    fingerprint: String,
+    history: Cow<'a, [Stage]>,
 }
 
 /// A number that tells one model and data set from another: sizes, and densities of a few draws from the prior at the first
@@ -33,53 +42,69 @@ pub(super) fn fingerprint(setting: &Setting<'_>) -> Result<u64> {
     Ok(crate::driver::fingerprint_of(words.chain(values)))
 }
 
-/// Writes where a run stands.
-pub(super) fn save(
-    path: &Path,
-    options: &AdaptiveOptions,
-    fingerprint: u64,
-    islands: &[Island],
-    history: &[Stage],
-) -> Result<()> {
-    let mut container = Container::new(CHECKPOINT);
-    container.set_field("posterior", options)?;
-    container.set_field("fingerprint", &format!("{fingerprint:016x}"))?;
-    container.set_field("islands", &islands.iter().map(|i| i.state).collect::<Vec<State>>())?;
-    container.set_field("chains", &islands.iter().map(|i| i.particles.chains).collect::<Vec<_>>())?;
-    container.set_field("history", history)?;
-    for island in islands {
-        let (p, i) = (&island.particles, island.state.index);
-        let m = p.len();
-        container.insert(&format!("positions.{i}"), vec![m, p.positions.len() / m], p.positions.clone())?;
-        container.insert(&format!("log_prior.{i}"), vec![m], p.log_prior.clone())?;
-        container.insert(&format!("old.{i}"), vec![m], p.old.clone())?;
-        container.insert(&format!("log_weights.{i}"), vec![m], p.log_weights.clone())?;
-        if let Some(new) = &p.new {
-            container.insert(&format!("new.{i}"), vec![m], new.clone())?;
-        }
+impl<'a> Checkpoint<'a> {
+    pub(super) fn new(
+        options: &'a AdaptiveOptions,
+        fingerprint: u64,
+        islands: &'a [Island],
+        history: &'a [Stage],
+    ) -> Self {
+        let fingerprint = format!("{fingerprint:016x}");
+        let (posterior, history) = (Cow::Borrowed(options), Cow::Borrowed(history));
+        Self { header: Header { posterior, fingerprint, history }, islands: Cow::Borrowed(islands) }
     }
-    container.save(path)
-}
 
-impl Saved {
-    /// The run in a file, refused unless it was begun with the same settings, model and data.
-    pub(super) fn load(path: &Path, options: &AdaptiveOptions, fingerprint: u64) -> Result<Self> {
-        let mut container = Container::load(path)?;
-        container.expect_kind(CHECKPOINT)?;
+    /// Islands and history, refused unless the run was begun with the same settings, model and data.
+    pub(super) fn resume(
+        self,
+        options: &AdaptiveOptions,
+        fingerprint: u64,
+    ) -> Result<(Vec<Island>, Vec<Stage>)> {
         let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
-        let saved: Option<AdaptiveOptions> = container.field("posterior")?;
-        let saved = saved.ok_or_else(|| differs("kind of fit"))?;
-        if (AdaptiveOptions { max_time: None, ..saved })
-            != (AdaptiveOptions { max_time: None, ..options.clone() })
-        {
+        let lasting = |options: &AdaptiveOptions| AdaptiveOptions { max_time: None, ..options.clone() };
+        if lasting(&self.header.posterior) != lasting(options) {
             return Err(differs("settings"));
         }
-        if container.field::<String>("fingerprint")? != format!("{fingerprint:016x}") {
+        if self.header.fingerprint != format!("{fingerprint:016x}") {
             return Err(differs("model or data"));
         }
+        Ok((self.islands.into_owned(), self.header.history.into_owned()))
+    }
+}
+
+impl Stored for Checkpoint<'_> {
+    const KIND: &'static str = "checkpoint";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
+        container.extend_header(&self.header)?;
+        container.set_field("islands", &self.islands.iter().map(|i| i.state).collect::<Vec<State>>())?;
+        container
+            .set_field("chains", &self.islands.iter().map(|i| i.particles.chains).collect::<Vec<_>>())?;
+        for island in &*self.islands {
+            let (p, i) = (&island.particles, island.state.index);
+            let m = p.len();
+            container.insert(
+                &format!("positions.{i}"),
+                vec![m, p.positions.len() / m],
+                p.positions.clone(),
+            )?;
+            container.insert(&format!("log_prior.{i}"), vec![m], p.log_prior.clone())?;
+            container.insert(&format!("old.{i}"), vec![m], p.old.clone())?;
+            container.insert(&format!("log_weights.{i}"), vec![m], p.log_weights.clone())?;
+            if let Some(new) = &p.new {
+                container.insert(&format!("new.{i}"), vec![m], new.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(container: &mut Container) -> Result<Self> {
+        if container.header.get("posterior").is_none() {
+            return Err(Error::Checkpoint("it is that of another kind of fit".into()));
+        }
+        let header: Header<'_> = container.header_as()?;
         let states: Vec<State> = container.field("islands")?;
         let chains: Vec<Option<usize>> = container.field("chains")?;
-        let history = container.field("history")?;
         let islands = states.into_iter().zip(chains).map(|(state, chains)| {
             let i = state.index;
             let shape = container.f64s(&format!("positions.{i}"))?.0.to_vec();
@@ -97,6 +122,7 @@ impl Saved {
             };
             Ok(Island { particles, state })
         });
-        Ok(Self { islands: islands.collect::<Result<_>>()?, history })
+        let islands = islands.collect::<Result<Vec<_>>>()?;
+        Ok(Self { header, islands: Cow::Owned(islands) })
     }
 }

@@ -30,8 +30,9 @@ use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised};
 use crate::driver::{Control, Due, Phase, Progress};
 use crate::error::{Error, Result};
+use crate::model::Stored;
 use crate::random::BlockIndex;
-use checkpoint::Saved;
+use checkpoint::Checkpoint;
 use island::{drawn, Island, Population, Setting, Target};
 
 /// Block of the random numbers of the last stage, beyond those of all islands.
@@ -103,11 +104,13 @@ impl<'a> Run<'a> {
         let settings: Vec<Setting<'a>> =
             (0..options.islands).map(|i| Setting::new(model, options, i)).collect();
         let fingerprint = checkpoint::fingerprint(&settings[0])?;
-        let saved = match &control.checkpoint {
-            Some(policy) if policy.path.exists() => Saved::load(&policy.path, options, fingerprint)?,
-            _ => Saved::default(),
+        let (islands, history) = match &control.checkpoint {
+            Some(policy) if policy.path.exists() => {
+                Checkpoint::load(&policy.path)?.resume(options, fingerprint)?
+            }
+            _ => Default::default(),
         };
-        Ok(Self { settings, islands: saved.islands, history: saved.history, due: Due::new(), fingerprint })
+        Ok(Self { settings, islands, history, due: Due::new(), fingerprint })
     }
 
     /// Runs every island to the end of the data, or the clock.
@@ -135,7 +138,8 @@ impl<'a> Run<'a> {
     fn save(&mut self, control: &Control<'_>) -> Result<()> {
         match &control.checkpoint {
             Some(policy) if self.due.now(policy) => {
-                checkpoint::save(&policy.path, self.options(), self.fingerprint, &self.islands, &self.history)
+                Checkpoint::new(self.options(), self.fingerprint, &self.islands, &self.history)
+                    .save(&policy.path)
             }
             _ => Ok(()),
         }

@@ -21,12 +21,16 @@ pub enum Renewal {
 
 /// Settings; every one has a default but the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "AdaptiveOptions::unset")]
 pub struct AdaptiveOptions {
     /// Particles of the posterior.
+    #[serde(alias = "n_particles")]
     pub particles: usize,
     /// Independent runs with half of the particles between them, pooled for the last stage.
+    #[serde(alias = "n_islands")]
     pub islands: usize,
     /// Observations in the first batch.
+    #[serde(alias = "batch_size")]
     pub batch: usize,
     /// Factor by which the observations looked at grow.
     pub growth: f64,
@@ -41,6 +45,7 @@ pub struct AdaptiveOptions {
     /// Most seconds; islands that have seen all data by then are the posterior.
     pub max_time: Option<f64>,
     /// The seed.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -59,6 +64,11 @@ impl AdaptiveOptions {
             max_time: None,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Seed(0))
     }
 
     /// Refuses settings outside their domain.

@@ -6,7 +6,7 @@ use super::sums::{log_sums_while, Tolerance};
 use crate::compute::{squared_distances, Device};
 use crate::data::Rows;
 use crate::error::{Error, Result};
-use crate::model::{Container, DENSITY};
+use crate::model::{Container, Stored};
 use crate::random::{normal_pair, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -224,20 +224,19 @@ impl KernelDensity {
             rows: self.weights.len(),
         }
     }
+}
 
-    /// The density as a file.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(DENSITY);
+impl Stored for KernelDensity {
+    const KIND: &'static str = "kernel_density";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         container.set_field("kernel_density", &self.options)?;
         let n = self.weights.len();
         container.insert("rows", vec![n, self.columns], self.rows.clone())?;
-        container.insert("weights", vec![n], self.weights.clone())?;
-        Ok(container)
+        container.insert("weights", vec![n], self.weights.clone())
     }
 
-    /// Reads what [`KernelDensity::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(DENSITY)?;
+    fn restore(container: &mut Container) -> Result<Self> {
         let options: DensityOptions = container.field("kernel_density")?;
         let [n, columns] = container.f64s("rows")?.0[..] else {
             return Err(Error::Format("rows of a density have two dimensions".into()));
@@ -247,20 +246,8 @@ impl KernelDensity {
         }
         let rows = container.take_f64s("rows", &[n, columns])?;
         let weights = container.take_f64s("weights", &[n])?;
-        let read = Rows::double(&rows, columns)
-            .and_then(|view| view.check_finite("rows"))
-            .and_then(|()| Self::assemble(options, rows, weights, columns));
-        read.map_err(|error| Error::Format(error.to_string()))
-    }
-
-    /// Writes the density atomically.
-    pub fn save(&self, path: &std::path::Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a density from its file.
-    pub fn load(path: &std::path::Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
+        Rows::double(&rows, columns)?.check_finite("rows")?;
+        Self::assemble(options, rows, weights, columns)
     }
 }
 

@@ -140,6 +140,7 @@ impl std::str::FromStr for Shape {
 
 /// Settings of a kernel density.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DensityOptions {
     /// The kernel.
     pub kernel: DensityKernel,
@@ -149,8 +150,10 @@ pub struct DensityOptions {
     pub shape: Shape,
     /// Largest relative error of a density, beside the rounding of single precision; below 5·10⁻⁷ densities are computed
     /// in double precision.
+    #[serde(alias = "rtol")]
     pub relative_tolerance: f64,
     /// Largest absolute error of a density that is in order however small the density.
+    #[serde(alias = "atol")]
     pub absolute_tolerance: f64,
 }
 

@@ -60,6 +60,7 @@ impl FromStr for DensityRatioLoss {
 
 /// Settings of a [`super::DensityRatio`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "DensityRatioOptions::unset")]
 pub struct DensityRatioOptions {
     /// The objective.
     pub loss: DensityRatioLoss,
@@ -78,6 +79,7 @@ pub struct DensityRatioOptions {
     /// Most seconds; the choice of bandwidth and blocks gets half of them.
     pub max_time: Option<f64>,
     /// Seed of everything.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -95,6 +97,11 @@ impl DensityRatioOptions {
             max_time: None,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Seed(0))
     }
 
     /// Refuses settings outside their domain.

@@ -11,11 +11,10 @@ use crate::error::{Error, Result};
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::functions::HistoryEntry;
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
-use crate::model::{Container, RATIO};
+use crate::model::{Container, Stored};
 use crate::random::Seed;
 use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// r = p/q from a sample of p and one of q.
 ///
@@ -178,26 +177,30 @@ impl DensityRatio {
         }
     }
 
-    /// The ratio as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(RATIO);
+    /// The seed of the fit.
+    pub fn seed(&self) -> Seed {
+        self.header.options.seed
+    }
+}
+
+impl Stored for DensityRatio {
+    const KIND: &'static str = "density_ratio";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         let mut header = self.header.clone();
         header.options.max_time = None;
         container.set_field("density_ratio", &header)?;
-        insert_expansion(&mut container, &self.f)?;
-        Ok(container)
+        insert_expansion(container, &self.f)
     }
 
-    /// Reads what [`DensityRatio::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(RATIO)?;
+    fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("density_ratio")?;
-        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        header.options.check()?;
         let Range { least, most } = header.range;
         if !(0.0 < least && least <= 1.0 && 1.0 <= most && most.is_finite()) {
             return Err(Error::Format(format!("ratios range from {least} to {most}")));
         }
-        let f = take_expansion(&mut container, 1, |scaling| FeatureMap {
+        let f = take_expansion(container, 1, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -207,21 +210,6 @@ impl DensityRatio {
             scaling,
         })?;
         Ok(Self { f, header })
-    }
-
-    /// Writes the ratio atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a ratio from its file.
-    pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
-    }
-
-    /// The seed of the fit.
-    pub fn seed(&self) -> Seed {
-        self.header.options.seed
     }
 }
 

@@ -37,6 +37,7 @@ impl std::str::FromStr for Approximation {
 
 /// Settings of [`GaussianProcess`](super::GaussianProcess). What is `None` is learnt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "GaussianProcessOptions::unset")]
 pub struct GaussianProcessOptions {
     /// s², in squared units of the targets.
     pub signal: Option<f64>,
@@ -53,6 +54,7 @@ pub struct GaussianProcessOptions {
     /// Neighbours of a row in the inducing approximation.
     pub neighbours: usize,
     /// Seed of the order of the rows.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -69,6 +71,11 @@ impl GaussianProcessOptions {
             neighbours: 32,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Seed(0))
     }
 
     /// Refuses settings outside their domain.

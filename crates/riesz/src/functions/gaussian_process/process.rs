@@ -9,13 +9,12 @@ use super::options::{GaussianProcessOptions, Sampling};
 use super::pathwise::{normal, Draw, PriorSamples};
 use super::settle::{hyperparameters, Standard};
 use crate::data::{tiles, Rows};
-use crate::driver::Control;
+use crate::driver::{quietly, Control};
 use crate::error::{Error, Result};
-use crate::model::{Container, PROCESS};
+use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Points up to which samples are drawn jointly by default.
 const JOINT_ROWS: usize = 2_048;
@@ -284,24 +283,24 @@ impl GaussianProcess {
         rows.check_finite("X")?;
         Ok(Points::new(&doubles(rows), &self.shift, &self.hyper.length_scales))
     }
+}
 
-    /// The process as a file: hyper-parameters, rows and targets. The posterior is computed when it is read.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(PROCESS);
+/// The file holds hyper-parameters, rows and targets; the posterior is computed when it is read.
+impl Stored for GaussianProcess {
+    const KIND: &'static str = "gaussian_process";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         container.set_field("process", &self.header)?;
         let (n, d) = (self.len(), self.columns());
         container.insert("length_scales", vec![d], self.hyper.length_scales.clone())?;
         container.insert("shift", vec![d], self.shift.clone())?;
         container.insert("rows", vec![n, d], self.rows.clone())?;
-        container.insert("targets", vec![n], self.targets.clone())?;
-        Ok(container)
+        container.insert("targets", vec![n], self.targets.clone())
     }
 
-    /// Reads what [`GaussianProcess::to_container`] wrote.
-    pub fn from_container(mut container: Container, control: &mut Control<'_>) -> Result<Self> {
-        container.expect_kind(PROCESS)?;
+    fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("process")?;
-        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
+        header.options.check()?;
         let (n, d) = match *container.f64s("rows")?.0 {
             [n, d] if n > 0 && d > 0 => (n, d),
             ref shape => return Err(Error::Format(format!("rows have shape {shape:?}"))),
@@ -311,7 +310,7 @@ impl GaussianProcess {
             noise: header.noise,
             length_scales: container.take_f64s("length_scales", &[d])?,
         };
-        hyper.check(d).map_err(|e| Error::Format(e.to_string()))?;
+        hyper.check(d)?;
         let shift = container.take_f64s("shift", &[d])?;
         let rows = container.take_f64s("rows", &[n, d])?;
         let targets = container.take_f64s("targets", &[n])?;
@@ -319,17 +318,7 @@ impl GaussianProcess {
         if !finite || !header.mean.is_finite() {
             return Err(Error::Format("a process needs finite rows and targets".into()));
         }
-        Self::condition(header, hyper, shift, rows, targets, control)
-    }
-
-    /// Writes the process atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a process from its file.
-    pub fn load(path: &Path, control: &mut Control<'_>) -> Result<Self> {
-        Self::from_container(Container::load(path)?, control)
+        quietly(|control| Self::condition(header, hyper, shift, rows, targets, control))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::{Loss, LossSpec};
-use crate::model::{Container, MODEL};
+use crate::model::{Container, Stored};
 use crate::random::Seed;
 use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
@@ -278,54 +278,21 @@ impl KernelMachine {
         self.class_names = names;
     }
 
-    /// The model as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.to_container()?.to_bytes()
-    }
-
-    /// Writes the model atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// The model as a file, to whose header a caller may add fields of its own.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(MODEL);
-        let mut header = self.header.clone();
-        // Settings that never change the result are not part of it.
-        (header.options.chunk, header.options.max_time) = (0, None);
-        container.set_field("machine", &header)?;
-        container.set_field("class_names", &self.class_names)?;
-        insert_expansion(&mut container, &self.f)?;
-        Ok(container)
-    }
-
-    /// Reads a model from the bytes of its file.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::from_container(Container::from_bytes(bytes)?, None)
-    }
-
-    /// Reads a model whose kernel is, or contains, a user's function from the bytes of its file; see
-    /// [`KernelMachine::load_with_kernel`].
-    pub fn from_bytes_with_kernel(bytes: &[u8], kernel: &KernelSpec) -> Result<Self> {
-        Self::from_container(Container::from_bytes(bytes)?, Some(kernel))
-    }
-
-    /// Reads a model file.
-    pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?, None)
-    }
-
     /// Reads a model file whose kernel is, or contains, a user's function: the file holds its name alone, and `kernel` must
     /// be the kernel of the fit, by name and in all other parts. That the function is the same too is the caller's
     /// promise.
     pub fn load_with_kernel(path: &Path, kernel: &KernelSpec) -> Result<Self> {
-        Self::from_container(Container::load(path)?, Some(kernel))
+        Self::from_container_with_kernel(Container::load(path)?, kernel)
     }
 
-    /// Reads what [`KernelMachine::to_container`] wrote; `kernel` is that of [`KernelMachine::load_with_kernel`].
-    pub fn from_container(mut container: Container, kernel: Option<&KernelSpec>) -> Result<Self> {
-        container.expect_kind(MODEL)?;
+    /// The same for the contents of a file.
+    pub fn from_container_with_kernel(mut container: Container, kernel: &KernelSpec) -> Result<Self> {
+        container.expect_kind(Self::KIND)?;
+        Self::read(&mut container, Some(kernel))
+    }
+
+    /// Takes a model out of its container; `kernel` supplies a user's function.
+    fn read(container: &mut Container, kernel: Option<&KernelSpec>) -> Result<Self> {
         let mut header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;
         if let Some(kernel) = kernel {
@@ -340,7 +307,7 @@ impl KernelMachine {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
         }
         let c = outputs(&header.loss, header.options.task);
-        let f = take_expansion(&mut container, c, |scaling| FeatureMap {
+        let f = take_expansion(container, c, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
@@ -355,6 +322,23 @@ impl KernelMachine {
     /// The seed of the fit.
     pub fn seed(&self) -> Seed {
         self.header.options.seed
+    }
+}
+
+impl Stored for KernelMachine {
+    const KIND: &'static str = "model";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
+        let mut header = self.header.clone();
+        // Settings that never change the result are not part of it.
+        (header.options.chunk, header.options.max_time) = (0, None);
+        container.set_field("machine", &header)?;
+        container.set_field("class_names", &self.class_names)?;
+        insert_expansion(container, &self.f)
+    }
+
+    fn restore(container: &mut Container) -> Result<Self> {
+        Self::read(container, None)
     }
 }
 

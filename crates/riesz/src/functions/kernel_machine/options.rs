@@ -107,13 +107,9 @@ impl FromStr for SolverSpec {
 /// Features after which block descent ends, unless early stopping ends it before or the user says otherwise.
 pub const MOST_FEATURES: usize = 131_072;
 
-/// What earlier model files mean.
-fn once() -> usize {
-    1
-}
-
 /// All settings of a kernel machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "Options::unset")]
 pub struct Options {
     /// What is learnt.
     pub task: Task,
@@ -145,23 +141,20 @@ pub struct Options {
     /// Rows per step of a stream.
     pub batch_size: usize,
     /// Passes of `solver = stream` over the rows.
-    #[serde(default = "once")]
     pub passes: usize,
     /// θ of doubly stochastic gradients as published, γ_t = θ/(t + t₀), for targets in their unit; `None`: preconditioned steps
     /// of a length that the batch itself decides.
-    #[serde(default)]
     pub theta: Option<f64>,
     /// t₀; `None`: 0, as published.
-    #[serde(default)]
     pub delay: Option<f64>,
     /// Iterate t of a stream counts like t^c in the average that predicts; `None`: c = 3, and no average with θ.
-    #[serde(default)]
     pub averaging: Option<f64>,
     /// Frequencies; `None`: structured where it wins.
     pub projection: Option<Projection>,
     /// Feature form.
     pub form: FeatureForm,
     /// Seed of everything.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
     /// Rows whose features are held in memory at a time, 0: automatic. Never changes the result.
     pub chunk: usize,
@@ -194,6 +187,11 @@ impl Options {
             seed,
             chunk: 0,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Task::Regression(1), Seed(0))
     }
 
     /// The features these settings ask for.

@@ -11,10 +11,9 @@ use super::statistics::Statistics;
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::{Error, Result};
-use crate::model::{Container, TOPICS};
+use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Stream};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// The first pass after which priors are learnt: by then documents have been visited under topics that tell them apart.
 const LEARN_FROM: usize = 3;
@@ -344,54 +343,6 @@ impl TopicModel {
         }
     }
 
-    /// The model as a file. Equal fits give equal bytes: no clock, host or thread count is in it.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(TOPICS);
-        let (words, topics) = (self.header.vocabulary, self.header.alpha.len());
-        container.set_field("topics", &self.header)?;
-        container.insert("statistics", vec![words, topics], self.statistics.to_rows(topics))?;
-        if let Some(particles) = &self.particles {
-            let count = particles.beta.len();
-            container.insert("particles", vec![count, words, topics], particles.beta.concat())?;
-            let weights = particles.unnormalised_log_weights().to_vec();
-            container.insert("log_weights", vec![count], weights)?;
-            container.set_field("steps", &particles.steps)?;
-        }
-        Ok(container)
-    }
-
-    /// Reads what [`TopicModel::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(TOPICS)?;
-        let header: Header = container.field("topics")?;
-        header.options.check().map_err(|e| Error::Format(e.to_string()))?;
-        let (words, topics) = (header.vocabulary, header.options.topics);
-        let good = |v: &f64| v.is_finite() && *v > 0.0;
-        if header.alpha.len() != topics || !header.alpha.iter().all(good) || !good(&header.eta) {
-            return Err(Error::Format("priors of topics must be positive numbers, one for each".into()));
-        }
-        let rows = container.take_f32s("statistics", &[words, topics])?;
-        if rows.is_empty() || rows.iter().any(|v| !v.is_finite() || *v < 0.0) {
-            return Err(Error::Format("counts of topics must be finite and not negative".into()));
-        }
-        let statistics = Statistics::from_rows(&rows, topics);
-        let particles = match header.options.mode {
-            LdaMode::Adaptive => None,
-            LdaMode::Paper => Some(read_particles(&mut container, &header)?),
-        };
-        Ok(Self { statistics, header, particles })
-    }
-
-    /// Writes the model atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a model from its file.
-    pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
-    }
-
     /// The particles of paper mode.
     pub fn particles(&self) -> Option<&Particles> {
         self.particles.as_ref()
@@ -424,6 +375,44 @@ impl TopicModel {
     fn effort(&self) -> Effort {
         let options = &self.header.options;
         Effort { sweeps: options.max_sweeps, tolerance: options.document_tolerance as f32 }
+    }
+}
+
+impl Stored for TopicModel {
+    const KIND: &'static str = "topics";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
+        let (words, topics) = (self.header.vocabulary, self.header.alpha.len());
+        container.set_field("topics", &self.header)?;
+        container.insert("statistics", vec![words, topics], self.statistics.to_rows(topics))?;
+        if let Some(particles) = &self.particles {
+            let count = particles.beta.len();
+            container.insert("particles", vec![count, words, topics], particles.beta.concat())?;
+            let weights = particles.unnormalised_log_weights().to_vec();
+            container.insert("log_weights", vec![count], weights)?;
+            container.set_field("steps", &particles.steps)?;
+        }
+        Ok(())
+    }
+
+    fn restore(container: &mut Container) -> Result<Self> {
+        let header: Header = container.field("topics")?;
+        header.options.check()?;
+        let (words, topics) = (header.vocabulary, header.options.topics);
+        let good = |v: &f64| v.is_finite() && *v > 0.0;
+        if header.alpha.len() != topics || !header.alpha.iter().all(good) || !good(&header.eta) {
+            return Err(Error::Format("priors of topics must be positive numbers, one for each".into()));
+        }
+        let rows = container.take_f32s("statistics", &[words, topics])?;
+        if rows.is_empty() || rows.iter().any(|v| !v.is_finite() || *v < 0.0) {
+            return Err(Error::Format("counts of topics must be finite and not negative".into()));
+        }
+        let statistics = Statistics::from_rows(&rows, topics);
+        let particles = match header.options.mode {
+            LdaMode::Adaptive => None,
+            LdaMode::Paper => Some(read_particles(container, &header)?),
+        };
+        Ok(Self { statistics, header, particles })
     }
 }
 

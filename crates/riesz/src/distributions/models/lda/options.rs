@@ -31,8 +31,10 @@ impl FromStr for LdaMode {
 
 /// Settings of a [`super::TopicModel`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "LdaOptions::unset")]
 pub struct LdaOptions {
     /// K.
+    #[serde(alias = "n_components")]
     pub topics: usize,
     /// How topics are learnt.
     pub mode: LdaMode,
@@ -43,6 +45,7 @@ pub struct LdaOptions {
     /// Whether priors that are not given are learnt from the third pass on (adaptive mode).
     pub learn_priors: bool,
     /// Passes over the documents.
+    #[serde(alias = "max_iter")]
     pub passes: usize,
     /// B; `None`: from 32 documents, growing to 256, and 100 in paper mode.
     pub batch_size: Option<usize>,
@@ -51,18 +54,23 @@ pub struct LdaOptions {
     /// t₀.
     pub learning_offset: f64,
     /// D when streaming; `None`: as many documents as have been seen.
+    #[serde(alias = "total_samples")]
     pub total_documents: Option<f64>,
     /// Training perplexity is computed every so many passes; `None`: never.
     pub evaluate_every: Option<usize>,
     /// The fit ends when training perplexity changes by less.
+    #[serde(alias = "perp_tol")]
     pub perplexity_tolerance: f64,
     /// New documents are settled when a sweep changes their expected counts by less than this share.
+    #[serde(alias = "mean_change_tol")]
     pub document_tolerance: f64,
     /// Most sweeps over a document.
+    #[serde(alias = "max_doc_update_iter")]
     pub max_sweeps: usize,
     /// Particles of paper mode.
     pub particles: usize,
     /// Seed of everything.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -87,6 +95,11 @@ impl LdaOptions {
             particles: 4,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(10, Seed(0))
     }
 
     /// Refuses settings outside their domain.

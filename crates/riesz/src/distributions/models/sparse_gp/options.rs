@@ -29,10 +29,13 @@ impl std::str::FromStr for Mode {
 
 /// Settings of [`SparseProcess`](super::SparseProcess). What is `None` is learnt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "SparseProcessOptions::unset")]
 pub struct SparseProcessOptions {
     /// Inducing inputs m of a particle.
+    #[serde(alias = "n_inducing")]
     pub inducing: usize,
     /// Particles J.
+    #[serde(alias = "n_particles")]
     pub particles: usize,
     /// Rows B of a step.
     pub batch_size: usize,
@@ -43,6 +46,7 @@ pub struct SparseProcessOptions {
     /// σ² = 1/β, in squared units of the targets.
     pub noise: Option<f64>,
     /// ℓ, one per column, in its units.
+    #[serde(alias = "length_scale")]
     pub length_scales: Option<Vec<f64>>,
     /// Rows the hyper-parameters are learnt from, drawn at random.
     pub learning_rows: usize,
@@ -51,11 +55,13 @@ pub struct SparseProcessOptions {
     /// γ_t of the paper's mode; a step above one counts as one.
     pub schedule: Schedule,
     /// Passes over the rows of the paper's mode.
+    #[serde(alias = "n_passes")]
     pub passes: usize,
     /// Most seconds; what was learnt by then is the posterior of the rows seen.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub max_time: Option<f64>,
     /// Seed of inducing inputs and of the order of the rows.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
 }
 
@@ -77,6 +83,11 @@ impl SparseProcessOptions {
             max_time: None,
             seed,
         }
+    }
+
+    /// What is filled in for a setting that is not given.
+    fn unset() -> Self {
+        Self::new(Seed(0))
     }
 
     /// Refuses settings outside their domain.

@@ -8,10 +8,9 @@ use super::particle::{Particle, Precision, Setting};
 use super::process::SparseProcess;
 use crate::error::{Error, Result};
 use crate::functions::Hyperparameters;
-use crate::model::{Container, SPARSE_PROCESS};
+use crate::model::{Container, Stored};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Everything about a process that is not a tensor.
 #[derive(Serialize, Deserialize)]
@@ -27,11 +26,12 @@ struct Header {
     particles: usize,
 }
 
-impl SparseProcess {
-    /// The process as a file: hyper-parameters, and of every particle its inputs, Λ, h and c. What follows from them is
-    /// computed when it is read.
-    pub fn to_container(&self) -> Result<Container> {
-        let mut container = Container::new(SPARSE_PROCESS);
+/// The file holds hyper-parameters, and of every particle its inputs, Λ, h and c; what follows from them is computed when
+/// it is read.
+impl Stored for SparseProcess {
+    const KIND: &'static str = "sparse_gaussian_process";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
         let (hyper, d) = (self.hyperparameters(), self.columns());
         container.set_field(
             "process",
@@ -61,15 +61,12 @@ impl SparseProcess {
             container.insert(&format!("reach.{j}"), vec![d + 1], [&**centre, &[*square]].concat())?;
             container.insert(&format!("precision.{j}"), vec![lower.len()], lower)?;
         }
-        Ok(container)
+        Ok(())
     }
 
-    /// Reads what [`SparseProcess::to_container`] wrote.
-    pub fn from_container(mut container: Container) -> Result<Self> {
-        container.expect_kind(SPARSE_PROCESS)?;
-        let invalid = |error: Error| Error::Format(error.to_string());
+    fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("process")?;
-        header.options.check().map_err(invalid)?;
+        header.options.check()?;
         let d = match *container.f64s("shift")?.0 {
             [d] if d > 0 => d,
             ref shape => return Err(Error::Format(format!("shift has shape {shape:?}"))),
@@ -79,7 +76,7 @@ impl SparseProcess {
             noise: header.noise,
             length_scales: container.take_f64s("length_scales", &[d])?,
         };
-        hyper.check(d).map_err(invalid)?;
+        hyper.check(d)?;
         let shift = finite(container.take_f64s("shift", &[d])?)?;
         finite(vec![header.mean, header.exponent, header.scale])?;
         if header.exponent < 0.0 || header.scale <= 0.0 {
@@ -94,7 +91,7 @@ impl SparseProcess {
         let log_prior = -(constants.len() as f64).ln();
         let mut particles = Vec::new();
         for (j, constant) in constants.into_iter().enumerate() {
-            let mut particle = particle(&mut container, &setting, precision, j, log_prior)?;
+            let mut particle = particle(container, &setting, precision, j, log_prior)?;
             particle.natural.constant = constant;
             particles.push(particle);
         }
@@ -104,18 +101,8 @@ impl SparseProcess {
         };
         let (options, mean, seen) = (header.options, header.mean, header.seen);
         let mut this = Self { options, setting, mean, precision, particles, gate, seen };
-        this.settle().map_err(invalid)?;
+        this.settle()?;
         Ok(this)
-    }
-
-    /// Writes the process atomically.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.to_container()?.save(path)
-    }
-
-    /// Reads a process from its file.
-    pub fn load(path: &Path) -> Result<Self> {
-        Self::from_container(Container::load(path)?)
     }
 }
 
@@ -141,8 +128,7 @@ fn particle(
     let reach = Reach { centre: finite(centre)?, square };
     let size = m.checked_mul(m + 1).ok_or_else(|| Error::Format(format!("{name} has too many rows")))? / 2;
     let lower = finite(container.take_f64s(&format!("precision.{j}"), &[size])?)?;
-    let mut particle = Particle::new(setting, precision, rows, reach, log_prior)
-        .map_err(|error| Error::Format(error.to_string()))?;
+    let mut particle = Particle::new(setting, precision, rows, reach, log_prior)?;
     let mut values = lower.into_iter();
     let mut matrix = Mat::<f64>::zeros(m, m);
     for i in 0..m {

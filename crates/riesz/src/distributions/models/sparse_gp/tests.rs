@@ -9,6 +9,7 @@ use crate::data::Rows;
 use crate::distributions::special::log_sum_exp;
 use crate::driver::quietly;
 use crate::functions::{Family, GaussianProcess, GaussianProcessOptions, Hyperparameters};
+use crate::model::Stored;
 use crate::random::Seed;
 use crate::solver::Schedule;
 use faer::linalg::solvers::DenseSolveCore;

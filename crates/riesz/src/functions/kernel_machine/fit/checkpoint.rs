@@ -3,13 +3,64 @@
 use super::{Fit, Standing};
 use crate::driver::{Control, Due};
 use crate::error::{Error, Result};
+use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::options::Options;
 use crate::functions::kernel_machine::race::{Choice, Setting};
-use crate::model::{Container, CHECKPOINT};
+use crate::model::{Container, Stored};
 use crate::solver::BlockState;
 use crate::space::{FeatureExpansion, Function};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::Path;
+
+/// Where a fit stands, and what tells it from another fit.
+struct Checkpoint<'a> {
+    header: Header<'a>,
+    /// Coefficients of the blocks: blocks × m × C.
+    coefficients: (Vec<usize>, Vec<f32>),
+    /// Predictions of the rows: n × C.
+    predictions: (Vec<usize>, Cow<'a, [f32]>),
+}
+
+/// Everything about it that is not a tensor.
+#[derive(Serialize, Deserialize)]
+struct Header<'a> {
+    options: Cow<'a, Options>,
+    fingerprint: String,
+    path: crate::compute::Path,
+    choice: Choice,
+    history: Cow<'a, [HistoryEntry]>,
+    best: usize,
+    absorbing: Option<usize>,
+    calibration: Option<Calibration>,
+    shifts: Option<Vec<f32>>,
+}
+
+impl Stored for Checkpoint<'_> {
+    const KIND: &'static str = "checkpoint";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
+        let ((blocks, coefficients), (rows, predictions)) = (&self.coefficients, &self.predictions);
+        container.extend_header(&self.header)?;
+        container.insert("coefficients", blocks.clone(), coefficients.clone())?;
+        container.insert("predictions", rows.clone(), predictions.to_vec())
+    }
+
+    fn restore(container: &mut Container) -> Result<Self> {
+        if container.header.get("options").is_none() {
+            return Err(Error::Checkpoint("it is that of another kind of fit".into()));
+        }
+        let mut take = |name: &str| -> Result<(Vec<usize>, Vec<f32>)> {
+            let shape = container.f32s(name)?.0.to_vec();
+            let values = container.take_f32s(name, &shape)?;
+            Ok((shape, values))
+        };
+        let (coefficients, (rows, predictions)) = (take("coefficients")?, take("predictions")?);
+        let header: Header<'_> = container.header_as()?;
+        Ok(Self { header, coefficients, predictions: (rows, predictions.into()) })
+    }
+}
 
 impl Fit<'_> {
     /// Writes where the fit stands, where that is due.
@@ -24,21 +75,24 @@ impl Fit<'_> {
             return Ok(());
         }
         let f = &standing.state.f;
-        let mut container = Container::new(CHECKPOINT);
-        container.set_field("options", self.options)?;
-        container.set_field("fingerprint", &format!("{:016x}", self.fingerprint))?;
-        container.set_field("path", &f.device().path())?;
-        container.set_field("choice", &standing.choice)?;
-        container.set_field("history", &standing.history)?;
-        container.set_field("best", &standing.best)?;
-        container.set_field("absorbing", &standing.absorbing)?;
-        container.set_field("calibration", &standing.calibration)?;
-        container.set_field("shifts", &standing.shifts)?;
-        let coefficients: Vec<f32> = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
-        container.insert("coefficients", vec![f.len(), f.map().block_size, f.outputs()], coefficients)?;
-        let predictions = standing.state.predictions.clone();
-        container.insert("predictions", vec![self.rows.len(), f.outputs()], predictions)?;
-        container.save(&policy.path)
+        let header = Header {
+            options: Cow::Borrowed(self.options),
+            fingerprint: self.fingerprint_text(),
+            path: f.device().path(),
+            choice: standing.choice,
+            history: Cow::Borrowed(&standing.history),
+            best: standing.best,
+            absorbing: standing.absorbing,
+            calibration: standing.calibration,
+            shifts: standing.shifts.clone(),
+        };
+        let coefficients = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
+        let checkpoint = Checkpoint {
+            header,
+            coefficients: (vec![f.len(), f.map().block_size, f.outputs()], coefficients),
+            predictions: (vec![self.rows.len(), f.outputs()], Cow::Borrowed(&standing.state.predictions)),
+        };
+        checkpoint.save(&policy.path)
     }
 
     /// Whether the features of a user's kernel, known by name alone, are those that the predictions of a checkpoint were
@@ -57,49 +111,49 @@ impl Fit<'_> {
 
     /// Continues where a checkpoint of the same fit left off, bit for bit.
     pub(super) fn resume(&self, path: &Path) -> Result<Standing> {
-        let mut container = Container::load(path)?;
-        container.expect_kind(CHECKPOINT)?;
+        let Checkpoint { header, coefficients, predictions } = Checkpoint::load(path)?;
         let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
-        let options: Options = container.field("options")?;
-        let same = Options { max_time: None, chunk: 0, ..options }
-            == Options { max_time: None, chunk: 0, ..self.options.clone() };
-        if !same {
+        let lasting = |options: &Options| Options { max_time: None, chunk: 0, ..options.clone() };
+        if lasting(&header.options) != lasting(self.options) {
             return Err(differs("settings"));
         }
-        if container.field::<String>("fingerprint")? != format!("{:016x}", self.fingerprint) {
+        if header.fingerprint != self.fingerprint_text() {
             return Err(differs("data"));
         }
-        let choice: Choice = container.field("choice")?;
-        let map = self.map(&Setting::from_choice(choice, &self.moments, &self.options.kernel))?;
+        let map = self.map(&Setting::from_choice(header.choice, &self.moments, &self.options.kernel))?;
         let mut f = FeatureExpansion::new(map, self.offset.clone());
-        if container.field::<crate::compute::Path>("path")? != f.device().path() {
+        if header.path != f.device().path() {
             return Err(differs("instruction path (another machine wrote it); its results"));
         }
         let (m, c) = (f.map().block_size, f.outputs());
-        let blocks = container.f32s("coefficients")?.0.first().copied().unwrap_or(0);
-        let coefficients = container.take_f32s("coefficients", &[blocks, m, c])?;
+        let ((shape, coefficients), (rows, predictions)) = (coefficients, predictions);
+        let blocks = shape.first().copied().unwrap_or(0);
+        let (history, shifts) = (header.history.into_owned(), header.shifts);
+        let consistent = shape == [blocks, m, c]
+            && rows == [self.rows.len(), c]
+            && shifts.as_ref().is_none_or(|s| s.len() == c && s.iter().all(|v| v.is_finite()))
+            && header.best <= history.len()
+            && history.len() <= self.max_blocks()
+            && blocks <= 2 * self.max_blocks() + 1;
+        if !consistent {
+            return Err(Error::Format("the checkpoint contradicts itself".into()));
+        }
         coefficients.chunks_exact(m * c).for_each(|block| f.push(block.to_vec()));
-        let predictions = container.take_f32s("predictions", &[self.rows.len(), c])?;
         if !self.reproduces(&f, &predictions)? {
             return Err(differs("kernel's features"));
         }
-        let history: Vec<HistoryEntry> = container.field("history")?;
-        let best: usize = container.field("best")?;
-        let shifts: Option<Vec<f32>> = container.field("shifts")?;
-        if shifts.as_ref().is_some_and(|s| s.len() != c || s.iter().any(|v| !v.is_finite())) {
-            return Err(Error::Format("the checkpoint contradicts itself".into()));
-        }
-        if best > history.len() || history.len() > self.max_blocks() || blocks > 2 * self.max_blocks() + 1 {
-            return Err(Error::Format("the checkpoint contradicts itself".into()));
-        }
         Ok(Standing {
-            state: BlockState::resume(f, predictions),
-            choice,
+            state: BlockState::resume(f, predictions.into_owned()),
+            choice: header.choice,
             history,
-            best,
-            absorbing: container.field("absorbing")?,
-            calibration: container.field("calibration")?,
+            best: header.best,
+            absorbing: header.absorbing,
+            calibration: header.calibration,
             shifts,
         })
+    }
+
+    fn fingerprint_text(&self) -> String {
+        format!("{:016x}", self.fingerprint)
     }
 }
