@@ -39,7 +39,11 @@ class KernelMachine(Rows, Saved):
     sweeps: int = 0
     early_stopping: bool = True
     max_time: float | None = None
-    batch_size: int = 1024
+    batch_size: int = 512
+    passes: int = 1
+    theta: float | None = None
+    delay: float | None = None
+    averaging: float | None = None
     projection: str | None = None
     checkpoint: str | os.PathLike[str] | None = None
     random_state: int | np.random.RandomState | None = None
