@@ -15,7 +15,7 @@ MODULE := $(VENV)/.module
 
 SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 	$(shell find crates -not -path '*/examples*' -not -path '*/tests*' -not -path '*/proptest-regressions*')
-PYTHON_CODE := python tests/python benchmarks
+PYTHON_CODE := python tests/python benchmarks docs/check-order
 
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
@@ -25,7 +25,7 @@ unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
 help:
 	@echo 'make demo           build the riesz command; fit, predict and draw into demo/'
 	@echo 'make test           all tests, Rust and Python'
-	@echo 'make lint           formatting, lints, documentation'
+	@echo 'make lint           formatting, lints, types, documentation, the order of modules'
 	@echo 'make bench          riesz beside its peers; BENCH="--only mnist --repeats 1" narrows it'
 	@echo 'make bench-kernels  the inner loops against the peak of one core'
 
@@ -48,6 +48,8 @@ lint: $(TOOLS)
 	RUSTDOCFLAGS='-D warnings' cargo doc --release --workspace --no-deps --lib
 	$(VENV)/bin/ruff check $(PYTHON_CODE)
 	$(VENV)/bin/ruff format --check $(PYTHON_CODE)
+	$(VENV)/bin/mypy
+	$(VENV_PYTHON) docs/check-order
 
 bench: $(MODULE) $(PEERS)
 	$(VENV_PYTHON) benchmarks/functions/run.py $(BENCH)
@@ -59,7 +61,7 @@ bench-kernels:
 $(TOOLS): Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "riesz needs Python 3.10 or later")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas pytest ruff
+	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas pytest ruff mypy
 	@touch $@
 
 $(PEERS): benchmarks/functions/requirements.txt $(TOOLS)

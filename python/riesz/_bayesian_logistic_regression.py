@@ -25,7 +25,7 @@ _PIECE = 1 << 22
 
 @documented
 @dataclass(eq=False, repr=False)
-class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved):
+class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[ParticlePosterior]):
     """Logistic regression, two classes or several, with the posterior of its coefficients.
 
     Coefficients have the prior ``N(0, prior_scale^2)`` in columns of zero mean and unit variance,
@@ -81,17 +81,20 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved):
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        data: tuple[NDArray[np.float64], NDArray[Any]] = validate_data(
+            self, X, y, dtype=np.float64, order="C"
+        )
+        values, labels = data
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInput(
                 f"only one class in the data ({self.classes_[0]}); a classifier needs at least two"
             )
-        self._shift = X.mean(axis=0)
-        scale = X.std(axis=0)
+        self._shift = values.mean(axis=0)
+        scale = values.std(axis=0)
         self._scale = np.where(scale > 1e-12 * (1 + np.abs(self._shift)), scale, 1.0)
-        rows = np.ascontiguousarray((X - self._shift) / self._scale)
+        rows = np.ascontiguousarray((values - self._shift) / self._scale)
         several = len(self.classes_) > 2
         with progress(self.verbose) as observer:
             particles = ParticlePosterior.fit_linear(
@@ -145,7 +148,8 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved):
             Rows.
         """
         most_probable = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[most_probable]
+        decided: NDArray[Any] = self.classes_[most_probable]
+        return decided
 
     def _fitted(self, particles: ParticlePosterior) -> "BayesianLogisticRegression":
         """Keep the posterior and show what it is."""

@@ -16,7 +16,7 @@ from riesz._settings import settings_of
 
 
 @documented
-class DensityRatioEstimator(Rows, Saved):
+class DensityRatioEstimator(Rows, Saved[Ratio]):
     """The ratio ``r(x) = p(x) / q(x)`` of two densities, from a sample of each.
 
     Neither density is estimated. A function ``f`` of random features is learnt by block functional
@@ -207,11 +207,11 @@ class DensityRatioEstimator(Rows, Saved):
         check_is_fitted(self)
         if kind not in ("kl", "pearson"):
             raise InvalidInput(f"kind = {kind!r} is unknown; expected one of kl, pearson")
-        if (X_numerator is None) != (X_denominator is None):
-            raise InvalidInput("a divergence takes rows of both samples, or of none")
-        if X_numerator is None:
+        if X_numerator is None and X_denominator is None:
             held_out: float = self._model.summary()["divergences"][kind]
             return held_out
+        if X_numerator is None or X_denominator is None:
+            raise InvalidInput("a divergence takes rows of both samples, or of none")
         numerator, denominator = self._rows(X_numerator), self._rows(X_denominator)
         kl, pearson = self._model.divergences(numerator, denominator, n_jobs=self.n_jobs)
         return kl if kind == "kl" else pearson

@@ -15,7 +15,7 @@ from riesz._saved import Saved
 from riesz._settings import seed_of, settings_of
 
 
-class GaussianProcessRegressor(RegressorMixin, Rows, Saved):
+class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
     """Regression by a Gaussian process: predictions with their uncertainty.
 
     Targets are ``c + f(x) + noise``: a constant (their mean), a Gaussian process ``f`` with

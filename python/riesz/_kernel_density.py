@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from riesz._errors import InvalidInput
 from riesz._riesz import Density
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
 from riesz._settings import seed_of, settings_of
 
 
-class KernelDensity(Rows, Saved):
+class KernelDensity(Rows, Saved[Density]):
     """The density of rows, estimated by a kernel around each of them.
 
     ``p(x) = sum_j w_j K((x - x_j) / h) / h^d`` with weights that add up to one. A drop-in for

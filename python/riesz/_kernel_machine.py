@@ -25,7 +25,7 @@ Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 # A dataclass writes the constructor: explicit, as scikit-learn and editors want it, from parameters
 # that are declared once. Equality and text stay those of estimators.
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelMachine(Rows, Saved):
+class KernelMachine(Rows, Saved[Machine]):
     """What the estimators share: parameters, validation, the fitted machine and its file."""
 
     kernel: Kernel = "gaussian"

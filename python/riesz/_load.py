@@ -19,7 +19,7 @@ from riesz._riesz import Machine, ParticlePosterior, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
-_CLASSES = {
+_CLASSES: dict[str | None, Any] = {
     "density_ratio": DensityRatioEstimator,
     "gaussian_process": GaussianProcessRegressor,
     "kernel_density": KernelDensity,

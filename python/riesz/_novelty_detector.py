@@ -15,7 +15,7 @@ from riesz._settings import settings_of
 
 
 @documented
-class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
+class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
     """Rows unlike most of those seen, by a one-class kernel machine on random features.
 
     Learns a function that is large where rows are many and the level below which a row is novel:
@@ -141,7 +141,8 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved):
         -------
         ndarray of shape (n,)
         """
-        return self.score_samples(X) - self.offset_
+        above: NDArray[Any] = self.score_samples(X) - self.offset_
+        return above
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return -1 for novel rows and 1 for the others.

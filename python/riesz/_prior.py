@@ -42,7 +42,8 @@ class Prior:
         ]
         if constraints:
             raise InvalidInput(f"constraints name {sorted(constraints)}, which prior does not")
-        names, columns = [], {}
+        names: list[str] = []
+        columns: dict[str, tuple[int, int, bool]] = {}
         for p in self.parameters:
             columns[p.name] = (len(names), len(names) + p.width, p.scalar)
             names += [p.name] if p.scalar else [f"{p.name}[{j}]" for j in range(p.width)]

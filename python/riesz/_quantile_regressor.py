@@ -107,9 +107,7 @@ class KernelQuantileRegressor(Regression):
         return [float(level) for level in levels]
 
     def _settings(self) -> dict[str, Any]:
-        return settings_of(
-            self, without=("quantiles",), loss="quantile", levels=self._levels()
-        )
+        return settings_of(self, without=("quantiles",), loss="quantile", levels=self._levels())
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
@@ -119,8 +117,8 @@ class KernelQuantileRegressor(Regression):
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()
-        several = np.ndim(self.quantiles) > 0
-        note["parameters"]["quantiles"] = self._levels() if several else float(self.quantiles)
+        levels = self._levels()
+        note["parameters"]["quantiles"] = levels if np.ndim(self.quantiles) > 0 else levels[0]
         return note
 
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:

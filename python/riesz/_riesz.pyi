@@ -49,11 +49,7 @@ class Density:
         x: _Table,
         weights: NDArray[np.float64] | None = None,
         *,
-        kernel: str,
-        bandwidth: float | str,
-        shape: str,
-        rtol: float,
-        atol: float,
+        settings: dict[str, Any],
         n_jobs: int | None = None,
     ) -> Density: ...
     def log_density(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float64]: ...

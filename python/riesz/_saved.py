@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -10,15 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from riesz._errors import InvalidInput
 
-_Self = TypeVar("_Self", bound="Saved")
+_Model = TypeVar("_Model")
+_Self = TypeVar("_Self", bound="Saved[Any]")
 
 
-class Saved(BaseEstimator):
+class Saved(BaseEstimator, Generic[_Model]):
     """An estimator around one fitted model: parameters and column names are kept beside it."""
 
     # The class of the fitted model, which is kept in `_model`.
-    _kind: type
-    _model: Any
+    _kind: Any
+    _model: _Model
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file.
@@ -35,7 +36,8 @@ class Saved(BaseEstimator):
             raise InvalidInput(
                 f"{error}; a model file holds plain values, pickle the rest"
             ) from None
-        self._model.save(path, note)
+        model: Any = self._model
+        model.save(path, note)
 
     @classmethod
     def load(cls: type[_Self], path: str | os.PathLike[str]) -> _Self:

@@ -18,7 +18,7 @@ from riesz._settings import seed_of, settings_of
 
 
 @documented
-class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved):
+class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess]):
     """Regression by a Gaussian process that is known through inducing inputs.
 
     Targets are ``c + f(x) + noise``: a constant (their mean), a Gaussian process ``f`` and

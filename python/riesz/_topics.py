@@ -18,7 +18,9 @@ from riesz._settings import settings_of
 
 
 @documented
-class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows, Saved):
+class LatentDirichletAllocation(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows, Saved[Topics]
+):
     """Latent Dirichlet allocation: documents are mixtures of topics, topics distributions of words.
 
     The interface is that of scikit-learn's class of the same name; the parameters they share mean
@@ -268,7 +270,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _n_features_out(self) -> int:
-        return self.components_.shape[0]
+        return int(self.components_.shape[0])
 
     def _fitted(self, model: Topics) -> "LatentDirichletAllocation":
         """Keep the model and show what it is."""

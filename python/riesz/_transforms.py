@@ -26,7 +26,8 @@ class Interval:
     def to_bounded(self, u: Array) -> Array:
         """Return the parameter."""
         if np.isfinite(self.low) and np.isfinite(self.high):
-            return self.low + (self.high - self.low) * expit(u)
+            between: Array = self.low + (self.high - self.low) * expit(u)
+            return between
         if np.isfinite(self.low):
             return self.low + np.exp(u)
         return self.high - np.exp(u) if np.isfinite(self.high) else u
@@ -35,7 +36,8 @@ class Interval:
         """Return what stands for the parameter."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if np.isfinite(self.low) and np.isfinite(self.high):
-                return logit((x - self.low) / (self.high - self.low))
+                free: Array = logit((x - self.low) / (self.high - self.low))
+                return free
             if np.isfinite(self.low):
                 return np.log(x - self.low)
             return np.log(self.high - x) if np.isfinite(self.high) else x
@@ -44,7 +46,8 @@ class Interval:
         """Return log |dx/du|, one number per row."""
         u = u[:, 0]
         if np.isfinite(self.low) and np.isfinite(self.high):
-            return np.log(self.high - self.low) + log_expit(u) + log_expit(-u)
+            slope: Array = np.log(self.high - self.low) + log_expit(u) + log_expit(-u)
+            return slope
         return u if np.isfinite(self.low) or np.isfinite(self.high) else np.zeros(len(u))
 
 
@@ -74,14 +77,16 @@ class Simplex:
         """Return what stands for the parts."""
         left = 1 - np.cumsum(x[:, :-1], axis=1) + x[:, :-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return logit(x[:, :-1] / left) + np.log(np.arange(self.free, 0, -1))
+            free: Array = logit(x[:, :-1] / left) + np.log(np.arange(self.free, 0, -1))
+            return free
 
     def log_jacobian(self, u: Array) -> Array:
         """Return log |dx/du| of the first parts, one number per row."""
         shares = self._shares(u)
         # Part k is share_k of what is left, and share_k (1 - share_k) its slope.
         log_left = np.cumsum(log_expit(-shares), axis=1) - log_expit(-shares)
-        return (log_expit(shares) + log_expit(-shares) + log_left).sum(axis=1)
+        slopes: Array = (log_expit(shares) + log_expit(-shares) + log_left).sum(axis=1)
+        return slopes
 
 
 Transform = Interval | Simplex
@@ -155,7 +160,8 @@ class Layout:
         if self.unbounded:
             return np.zeros(len(u))
         parts = [t.log_jacobian(block) for t, block in self._blocks(u, bounded=False)]
-        return np.sum(parts, axis=0)
+        total: Array = np.sum(parts, axis=0)
+        return total
 
     def to_json(self) -> dict[str, Any]:
         transforms = [

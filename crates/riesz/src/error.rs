@@ -36,9 +36,9 @@ pub enum Error {
     #[error("this machine has no {wanted} instructions; the best it has are {best}")]
     Instructions {
         /// What was asked for.
-        wanted: crate::compute::Path,
+        wanted: String,
         /// The best there is.
-        best: crate::compute::Path,
+        best: String,
     },
     /// An array that does not fit the others it is computed with.
     #[error("{what} has {found} numbers, expected {expected}")]

@@ -22,7 +22,7 @@ impl Device {
     pub fn with_path(path: Path) -> Result<Self> {
         let best = Path::best();
         if path > best {
-            return Err(Error::Instructions { wanted: path, best });
+            return Err(Error::Instructions { wanted: path.to_string(), best: best.to_string() });
         }
         Ok(Self::Cpu(Processor(path)))
     }
