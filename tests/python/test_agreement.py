@@ -44,6 +44,40 @@ def test_ridge_approaches_kernel_ridge_like_the_root_of_the_features(alpha, kern
     )
 
 
+def test_ridge_means_the_same_to_block_descent():
+    """Sweeps converge to the ridge regression on the same features, which is that of KernelRidge."""
+    rng = np.random.default_rng(4)
+    n, alpha, gamma = 300, 3.0, 0.25
+    X, X_test = rng.normal(size=(n, 3)), rng.normal(size=(200, 3))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    y -= y.mean()
+    settings = dict(
+        bandwidth=1 / np.sqrt(2 * gamma),
+        scaling="none",
+        ridge=alpha / n,
+        block_size=1024,
+        max_blocks=4,
+        random_state=0,
+    )
+    ridge = KernelRegressor(solver="ridge", **settings).fit(X, y).predict(X_test)
+    block = KernelRegressor(
+        solver="block", early_stopping=False, damping=0.01, sweeps=40, **settings
+    )
+    found = block.fit(X, y).predict(X_test)
+    expected = KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma).fit(X, y).predict(X_test)
+
+    def distance(a, b):
+        return np.sqrt(np.mean((a - b) ** 2)) / expected.std()
+
+    # 4,096 features stand for the kernel up to about one part in the root of them, times a few.
+    assert distance(found, ridge) < 0.01
+    assert distance(ridge, expected) < 0.1
+    assert distance(found, expected) < 0.1
+    # The norm of four times the kernel would be as much as four times the penalty off.
+    other = KernelRidge(alpha=alpha / 4, kernel="rbf", gamma=gamma).fit(X, y).predict(X_test)
+    assert distance(found, other) > 2 * distance(found, expected)
+
+
 def test_targets_of_several_columns_are_fitted_as_each_alone():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(200, 3))

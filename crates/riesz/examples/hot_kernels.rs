@@ -8,7 +8,7 @@
 
 use riesz::compute::{
     adjoint, apply, normal_equations, Activation, DenseBlock, Device, FeatureBlock, Gram, GramRows,
-    GramSample, Input, StructuredBlock,
+    GramSample, GramScratch, Input, StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{BlockIndex, Seed};
@@ -49,27 +49,29 @@ fn pseudo(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919) % 1000) as f32 / 1000.0 - 0.5).collect()
 }
 
-fn dense(d: usize, m: usize) -> FeatureBlock {
-    FeatureBlock::Dense(DenseBlock {
+fn dense(d: usize, m: usize) -> riesz::Result<FeatureBlock> {
+    DenseBlock {
         shift: vec![0.0; d],
         input: Input::Plain,
         activation: Activation::Cosine,
         frequencies: pseudo(m * d),
         phase: pseudo(m),
-    })
+    }
+    .build()
 }
 
-fn structured(d: usize, m: usize) -> FeatureBlock {
+fn structured(d: usize, m: usize) -> riesz::Result<FeatureBlock> {
     let padded = d.next_power_of_two();
     let copies = m.div_ceil(padded);
-    FeatureBlock::Structured(StructuredBlock {
+    StructuredBlock {
         shift: vec![0.0; d],
         scale: vec![1.0; d],
         padded,
         signs: pseudo(3 * padded * copies).iter().map(|v| v.signum()).collect(),
         gain: vec![1e-3; m],
         phase: pseudo(m),
-    })
+    }
+    .build()
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -92,8 +94,8 @@ fn run() -> riesz::Result<()> {
                 best(|| drop(adjoint(device, block, rows, &r, c))),
             )
         };
-        let (da, dr) = time(&dense(d, m));
-        let (sa, sr) = time(&structured(d, m));
+        let (da, dr) = time(&dense(d, m)?);
+        let (sa, sr) = time(&structured(d, m)?);
         let flops = 2.0 * (n * m) as f64 * (d + c) as f64;
         println!(
             "n={n} d={d} m={m} C={c}: dense ΦA {:.1} ms ({:.0} % of peak), ΦᵀR {:.1} ms ({:.0} %); structured {:.2} ms ({:.2} ns/feature), {:.2} ms ({:.2} ns/feature); ratio {:.1}×",
@@ -107,12 +109,14 @@ fn run() -> riesz::Result<()> {
         let rows = Rows::single(&x, d)?;
         let weights = vec![1.0; n];
         let residual = pseudo(n * 10);
-        let block = structured(d, m);
+        let block = structured(d, m)?;
         for device in Device::available() {
-            let mut gram = Gram::default();
+            let (mut gram, mut scratch) = (Gram::default(), GramScratch::default());
             let sample = GramSample::new(n, n, Seed(1), BlockIndex(0));
             let gram_rows = GramRows { weights: &weights, sample, chunk: 4_096 };
-            let t = best(|| drop(normal_equations(device, &block, rows, &residual, gram_rows, &mut gram)));
+            let mut equations =
+                || normal_equations(device, &block, rows, &residual, gram_rows, (&mut gram, &mut scratch));
+            let t = best(|| drop(equations()));
             let f = best(|| drop(adjoint(device, &block, rows, &residual, 10)));
             let rate = n as f64 * (m * (m + 1)) as f64 / (t - f);
             println!(

@@ -50,6 +50,26 @@ pub enum Error {
         /// Numbers it has.
         found: usize,
     },
+    /// A shard of the rows that cuts a leaf of their sums in two.
+    #[error("a shard has rows {first} to {end} of {rows}; shards begin and end at multiples of {multiple} rows, the last at the end")]
+    ShardEnds {
+        /// Its first row …
+        first: usize,
+        /// … and the one after its last.
+        end: usize,
+        /// Rows of all shards.
+        rows: usize,
+        /// What its ends should be multiples of.
+        multiple: usize,
+    },
+    /// Sums over shards that are not all rows once.
+    #[error("leaf {leaf} of {leaves} is missing from the sums or in them twice; add every shard once")]
+    Shards {
+        /// The first leaf at fault.
+        leaf: usize,
+        /// Leaves of all rows.
+        leaves: usize,
+    },
     /// A matrix with the wrong number of columns.
     #[error("expected {expected} columns, found {found}")]
     Columns {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use riesz::compute::{
-    adjoint, apply, features, normal_equations, Activation, DenseBlock, Device, FeatureBlock, Gram, GramRows,
-    GramSample, Input, Path, StructuredBlock,
+    adjoint, apply, features, Activation, DenseBlock, Device, FeatureBlock, Gram, GramRows, GramSample,
+    GramScratch, Input, Path, StructuredBlock,
 };
 use riesz::data::Rows;
 use riesz::random::{uniform, Address, BlockIndex, Seed, Stream};
@@ -74,8 +74,15 @@ impl Case {
         }
     }
 
-    /// A block whose arguments range over a few half turns.
     fn block(&self) -> FeatureBlock {
+        match self.parts() {
+            Parts::Dense(block) => block.build().unwrap(),
+            Parts::Structured(block) => block.build().unwrap(),
+        }
+    }
+
+    /// A block whose arguments range over a few half turns.
+    fn parts(&self) -> Parts {
         let d = self.columns;
         let frequencies = if self.paired { self.features / 2 } else { self.features };
         let shift: Vec<f32> = self.numbers(2, d).iter().map(|v| v + 0.7).collect();
@@ -84,12 +91,12 @@ impl Case {
             let values = self.numbers(3, frequencies * d).iter().map(|v| size * v).collect();
             let (input, activation) = (Input::Plain, Activation::Cosine);
             let phase = self.phase();
-            return FeatureBlock::Dense(DenseBlock { shift, input, activation, frequencies: values, phase });
+            return Parts::Dense(DenseBlock { shift, input, activation, frequencies: values, phase });
         }
         let padded = d.next_power_of_two().max(16);
         let copies = frequencies.div_ceil(padded);
         let unit = 2.0 / (padded as f32 * (d as f32).sqrt());
-        FeatureBlock::Structured(StructuredBlock {
+        Parts::Structured(StructuredBlock {
             shift,
             scale: self.numbers(4, d).iter().map(|v| 1.0 + 0.5 * v).collect(),
             padded,
@@ -104,12 +111,17 @@ impl Case {
     }
 }
 
+/// What a block is built from.
+enum Parts {
+    Dense(DenseBlock),
+    Structured(StructuredBlock),
+}
+
 /// The frequencies of a block as one explicit matrix, one row of d numbers each.
-fn frequencies(block: &FeatureBlock) -> Vec<f64> {
+fn frequencies(block: &Parts) -> Vec<f64> {
     let block = match block {
-        FeatureBlock::Dense(block) => return block.frequencies.iter().map(|&v| f64::from(v)).collect(),
-        FeatureBlock::Structured(block) => block,
-        FeatureBlock::Explicit(_) => unreachable!("the cases have frequencies"),
+        Parts::Dense(block) => return block.frequencies.iter().map(|&v| f64::from(v)).collect(),
+        Parts::Structured(block) => block,
     };
     let (size, d) = (block.padded, block.shift.len());
     // H_ij = (−1)^{number of common binary digits of i and j}.
@@ -135,11 +147,10 @@ fn frequencies(block: &FeatureBlock) -> Vec<f64> {
 }
 
 /// √2 cos π(⟨ω, x − shift⟩ + b) in double precision, n×m, and the sizes Σ_j |ω_j (x_j − shift_j)| of the arguments.
-fn reference(block: &FeatureBlock, x: &[f32]) -> (Vec<f64>, Vec<f64>) {
+fn reference(block: &Parts, x: &[f32]) -> (Vec<f64>, Vec<f64>) {
     let (shift, phase) = match block {
-        FeatureBlock::Dense(block) => (&block.shift, &block.phase),
-        FeatureBlock::Structured(block) => (&block.shift, &block.phase),
-        FeatureBlock::Explicit(_) => unreachable!("the cases have frequencies"),
+        Parts::Dense(block) => (&block.shift, &block.phase),
+        Parts::Structured(block) => (&block.shift, &block.phase),
     };
     let (d, omega) = (shift.len(), frequencies(block));
     let (mut phi, mut sizes) = (Vec::new(), Vec::new());
@@ -184,7 +195,7 @@ proptest! {
     fn features_are_their_definition(case in cases()) {
         let (x, block) = (case.x(), case.block());
         let rows = Rows::single(&x, case.columns).unwrap();
-        let (expected, sizes) = reference(&block, &x);
+        let (expected, sizes) = reference(&case.parts(), &x);
         for device in Device::available() {
             let phi = machine_features(device, &block, rows);
             for (i, (value, expected)) in phi.iter().zip(&expected).enumerate() {
@@ -248,14 +259,26 @@ fn rounded(device: Device, value: f32) -> f32 {
 
 /// The row `i` of a Gram matrix.
 fn gram_row(gram: &Gram, i: usize) -> Vec<f32> {
-    let mut row = vec![f32::NAN; i + 1];
-    gram.row(i, &mut row);
-    row
+    (0..=i).map(|j| gram.entry(i, j).unwrap()).collect()
 }
 
 /// Weights of which a third are zero.
 fn weights(seed: u64, n: usize) -> Vec<f32> {
     numbers(seed, 9, n).iter().map(|w| if *w < -0.33 { 0.0 } else { w + 0.5 }).collect()
+}
+
+/// Φᵀ R as `adjoint` returns it, and Φᵀ W Φ.
+fn normal_equations(
+    device: Device,
+    block: &FeatureBlock,
+    rows: Rows<'_>,
+    residual: &[f32],
+    gram_rows: GramRows<'_>,
+    gram: &mut Gram,
+) -> riesz::Result<Vec<f32>> {
+    let memory = (gram, &mut GramScratch::default());
+    let gradient = riesz::compute::normal_equations(device, block, rows, residual, gram_rows, memory)?;
+    Ok(gradient.into_iter().map(|g| g as f32).collect())
 }
 
 /// The argument of `normal_equations`.

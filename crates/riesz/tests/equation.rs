@@ -41,7 +41,8 @@ fn closed_form() -> ClosedForm {
 fn block_kernel(b: u64) -> Vec<f64> {
     let x = points();
     let mut phi = vec![0.0; POINTS * BLOCK];
-    features(Device::default(), &map().draw(BlockIndex(b)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
+    features(Device::default(), &map().draw(BlockIndex(b)).unwrap(), Rows::single(&x, 2).unwrap(), &mut phi)
+        .unwrap();
     let dot = |i: usize, j: usize| -> f64 {
         (0..BLOCK).map(|k| f64::from(phi[i * BLOCK + k]) * f64::from(phi[j * BLOCK + k])).sum()
     };

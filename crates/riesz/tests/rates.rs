@@ -232,7 +232,7 @@ fn conjugate_gradients_solve_the_normal_equations_of_many_rows() {
         let mut all = Mat::<f64>::zeros(rows.len(), m * blocks);
         for b in 0..blocks {
             let mut phi = vec![0.0; rows.len() * m];
-            features(Device::default(), &map.draw(BlockIndex(b as u64)), rows, &mut phi).unwrap();
+            features(Device::default(), &map.draw(BlockIndex(b as u64)).unwrap(), rows, &mut phi).unwrap();
             (0..phi.len()).for_each(|i| all[(i / m, b * m + i % m)] = f64::from(phi[i]));
         }
         all

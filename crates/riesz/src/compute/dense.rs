@@ -2,6 +2,8 @@
 
 use super::lanes::{half_turn_cosine, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
+use super::{check_block, check_length, FeatureBlock, Kind};
+use crate::error::Result;
 
 /// What is done to a column before it is projected.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +48,17 @@ pub struct DenseBlock {
     /// Phases in half turns, one per feature: the second half of the features repeats the frequencies
     /// of the first when there are twice as many phases as frequencies.
     pub phase: Vec<f32>,
+}
+
+impl DenseBlock {
+    /// The block, if its parts fit each other.
+    pub fn build(self) -> Result<FeatureBlock> {
+        let d = self.shift.len();
+        let frequencies = self.frequencies.len() / d.max(1);
+        check_block(d, frequencies, self.phase.len())?;
+        check_length("frequencies", frequencies * d, self.frequencies.len())?;
+        Ok(FeatureBlock(Kind::Dense(self)))
+    }
 }
 
 /// Rows projected at once: enough that packing the frequencies is a small part of the product.

@@ -2,7 +2,7 @@
 
 use super::lanes::{load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
-use super::{Device, FeatureBlock};
+use super::{check_block, Device, FeatureBlock, Kind};
 use crate::data::TILE;
 use crate::error::Result;
 use std::fmt;
@@ -26,8 +26,8 @@ impl ExplicitBlock {
         columns: usize,
         features: usize,
         fill: impl Fn(Device, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
-    ) -> FeatureBlock {
-        FeatureBlock::Explicit(Self { columns, features, chunk: CHUNK, fill: Arc::new(fill) })
+    ) -> Result<FeatureBlock> {
+        Self { columns, features, chunk: CHUNK, fill: Arc::new(fill) }.build()
     }
 
     /// A block from a function that is called with whole tiles, because a call is dear.
@@ -35,8 +35,13 @@ impl ExplicitBlock {
         columns: usize,
         features: usize,
         fill: impl Fn(Device, &[f32], &mut [f32]) -> Result<()> + Send + Sync + 'static,
-    ) -> FeatureBlock {
-        FeatureBlock::Explicit(Self { columns, features, chunk: TILE, fill: Arc::new(fill) })
+    ) -> Result<FeatureBlock> {
+        Self { columns, features, chunk: TILE, fill: Arc::new(fill) }.build()
+    }
+
+    fn build(self) -> Result<FeatureBlock> {
+        check_block(self.columns, self.features, self.features)?;
+        Ok(FeatureBlock(Kind::Explicit(self)))
     }
 
     /// A block from a function of one row.
@@ -44,7 +49,7 @@ impl ExplicitBlock {
         columns: usize,
         features: usize,
         row: impl Fn(&[f32], &mut [f32]) + Send + Sync + 'static,
-    ) -> FeatureBlock {
+    ) -> Result<FeatureBlock> {
         Self::by_tiles(columns, features, move |_, x, out| {
             x.chunks_exact(columns).zip(out.chunks_exact_mut(features)).for_each(|(x, out)| row(x, out));
             Ok(())

@@ -3,8 +3,8 @@
 use super::buffer::Buffer;
 use super::lanes::LANES;
 use super::products::{Adjoint, Both, Materialise, Selection};
-use super::{amx, Device, FeatureBlock, Path};
-use crate::data::{Rows, TILE};
+use super::{add_in_order, amx, Device, FeatureBlock, Path};
+use crate::data::{tiles, Rows, TILE};
 use crate::error::Result;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use rayon::prelude::*;
@@ -22,13 +22,35 @@ pub struct GramSample {
     runs: usize,
     seed: Seed,
     block: BlockIndex,
+    /// The tile that the first row belongs to.
+    first: usize,
 }
+
+/// Sampled rows of a leaf, about.
+const LEAF: usize = 8_192;
 
 impl GramSample {
     /// About `size` of `n` rows, or all of them; drawn anew for every block.
     pub fn new(size: usize, n: usize, seed: Seed, block: BlockIndex) -> Self {
         let runs = (GROUPS * size).div_ceil(n.max(1)).next_multiple_of(2).min(GROUPS);
-        Self { runs, seed, block }
+        Self { runs, seed, block, first: 0 }
+    }
+
+    /// The same sample for rows that begin with tile `first`.
+    pub fn from_tile(self, first: usize) -> Self {
+        Self { first, ..self }
+    }
+
+    /// Tiles of a leaf, the rows that are summed by themselves before they are added to others: the power of two that
+    /// comes nearest to 8,192 sampled rows.
+    pub fn leaf(self) -> usize {
+        let tiles = (LEAF / self.rows_per_tile()).max(1);
+        let below = 1 << tiles.ilog2();
+        if tiles * tiles > 2 * below * below {
+            2 * below
+        } else {
+            below
+        }
     }
 
     /// Packed rows per tile.
@@ -42,7 +64,7 @@ impl GramSample {
         if groups <= self.runs {
             return (Selection::ALL, 1.0);
         }
-        let index = BlockIndex(self.block.0 << 24 | tile as u64);
+        let index = BlockIndex(self.block.0 << 24 | (self.first + tile) as u64);
         let order = Permutation::new(self.seed, Stream::Subsample, index, groups);
         let mask = order.indices()[..self.runs].iter().fold(0, |mask, g| mask | 1_u64 << g);
         (Selection(mask), (groups as f32 / self.runs as f32).sqrt())
@@ -106,70 +128,94 @@ pub(crate) struct Equations<'a> {
 /// Rows of an output panel on the vector paths.
 const PANEL: usize = 256;
 
-/// A running Gram matrix: the lower triangle of Σ w φ φᵀ in single precision.
-///
-/// Each entry is summed by one thread in the order of the rows, so neither the thread count nor the chunk size
-/// changes a digit.
+/// A Gram matrix: the lower triangle of Σ w φ φᵀ in single precision.
 #[derive(Default)]
 pub struct Gram {
     features: usize,
     /// Lower triangle: m×m row-major on the vector paths, 32×32 blocks row by row on the AMX path.
     lower: Buffer<f32>,
     blocked: bool,
+}
+
+/// Memory for the features of some rows, kept between uses.
+#[derive(Default)]
+pub struct GramScratch {
     rows_per_tile: usize,
     plain: Buffer<f32>,
     tiles: amx::Packed,
 }
 
-impl Gram {
-    /// Sets to zero, with room for `tiles` logical tiles of `features` features at a time; buffers are kept between
-    /// uses.
-    pub(crate) fn reset(&mut self, device: Device, features: usize, tiles: usize, rows_per_tile: usize) {
-        self.features = features;
+impl GramScratch {
+    /// Makes room for `tiles` logical tiles of `features` features.
+    fn reset(&mut self, blocked: bool, features: usize, tiles: usize, rows_per_tile: usize) {
         self.rows_per_tile = rows_per_tile;
-        self.blocked = device.path() == Path::Amx;
-        if self.blocked {
-            let blocks = features / amx::BLOCK;
-            self.lower.resize(blocks * (blocks + 1) / 2 * amx::BLOCK * amx::BLOCK);
+        if blocked {
             self.tiles.reset(tiles * rows_per_tile, features);
         } else {
-            self.lower.resize(features * features);
             self.plain.resize(tiles * rows_per_tile * features);
         }
+    }
+}
+
+impl Gram {
+    /// Sets to zero.
+    pub(crate) fn reset(&mut self, device: Device, features: usize) {
+        self.features = features;
+        self.blocked = device.path() == Path::Amx;
+        let blocks = features / amx::BLOCK;
+        self.lower.resize(match self.blocked {
+            true => blocks * (blocks + 1) / 2 * amx::BLOCK * amx::BLOCK,
+            false => features * features,
+        });
         self.lower.fill(0.0);
     }
 
-    /// Adds the rows of consecutive tiles; the Φᵀ R of each is added to its gradient.
-    pub(crate) fn add(
+    /// Adds another matrix of the same features on the same device.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.lower.iter_mut().zip(&*other.lower).for_each(|(sum, v)| *sum += v);
+    }
+
+    /// Adds the rows of consecutive tiles, `together` at a time; the Φᵀ R of each tile is added to `gradient` in order.
+    /// Each entry is summed by one thread in the order of the rows, so neither the thread count nor `together` changes
+    /// a digit.
+    pub(crate) fn add_rows(
         &mut self,
         device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
-        tiles: &[Range<usize>],
-        gradients: &mut [Vec<f32>],
+        together: usize,
+        scratch: &mut GramScratch,
+        gradient: &mut [f64],
     ) -> Result<()> {
-        let last = tiles.last().map_or(0, |tile| tile.len());
-        let packed = tiles.len().saturating_sub(1) * self.rows_per_tile + last.min(self.rows_per_tile);
-        let work = tiles.par_iter().cloned().zip(gradients);
-        if self.blocked {
-            self.pack(device, block, equations, work)?;
-            self.multiply_tiles(packed);
-        } else {
-            self.materialise(device, block, equations, work)?;
-            self.multiply(packed);
+        let all: Vec<_> = tiles(equations.rows.len()).collect();
+        let room = equations.sample.rows_per_tile();
+        scratch.reset(self.blocked, self.features, together.min(all.len()), room);
+        for some in all.chunks(together) {
+            let mut partials = vec![vec![0.0; gradient.len()]; some.len()];
+            let packed = (some.len() - 1) * room + some[some.len() - 1].len().min(room);
+            let work = some.par_iter().cloned().zip(&mut partials);
+            if self.blocked {
+                self.pack(device, block, equations, scratch, work)?;
+                self.multiply_tiles(packed, scratch);
+            } else {
+                self.materialise(device, block, equations, scratch, work)?;
+                self.multiply(packed, scratch);
+            }
+            add_in_order(gradient, &partials);
         }
         Ok(())
     }
 
     fn pack<'a>(
-        &mut self,
+        &self,
         device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
+        scratch: &mut GramScratch,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
     ) -> Result<()> {
-        let (features, room) = (self.features, self.rows_per_tile);
-        let places = self.tiles.parts(room);
+        let (features, room) = (self.features, scratch.rows_per_tile);
+        let places = scratch.tiles.parts(room);
         let work = work.zip(places).with_max_len(1);
         work.try_for_each_init(Vec::new, |buffer, ((tile, gradient), (left, right))| {
             let part = Part::new(tile, equations);
@@ -184,14 +230,15 @@ impl Gram {
     }
 
     fn materialise<'a>(
-        &mut self,
+        &self,
         device: Device,
         block: &FeatureBlock,
         equations: Equations<'_>,
+        scratch: &mut GramScratch,
         work: impl IndexedParallelIterator<Item = (Range<usize>, &'a mut Vec<f32>)>,
     ) -> Result<()> {
-        let (m, room) = (self.features, self.rows_per_tile);
-        let work = work.zip(self.plain.par_chunks_mut(room * m)).with_max_len(1);
+        let (m, room) = (self.features, scratch.rows_per_tile);
+        let work = work.zip(scratch.plain.par_chunks_mut(room * m)).with_max_len(1);
         work.try_for_each_init(Vec::new, |buffer, ((tile, gradient), out)| {
             let part = Part::new(tile, equations);
             let (selection, roots) = equations.sample.roots(&part);
@@ -204,7 +251,7 @@ impl Gram {
         })
     }
 
-    fn multiply_tiles(&mut self, rows: usize) {
+    fn multiply_tiles(&mut self, rows: usize, scratch: &GramScratch) {
         let mut rest = &mut self.lower[..];
         let mut panels = Vec::with_capacity(self.features / amx::BLOCK);
         for i in 0..self.features / amx::BLOCK {
@@ -212,7 +259,7 @@ impl Gram {
             panels.push(blocks);
             rest = tail;
         }
-        let packed = &self.tiles;
+        let packed = &scratch.tiles;
         let groups = panels.par_chunks_mut(amx::GROUP).enumerate();
         // The longest rows first, so that the threads finish together.
         groups.rev().with_max_len(1).for_each(|(g, rows_of_blocks)| {
@@ -221,9 +268,9 @@ impl Gram {
     }
 
     /// lower += Φᵀ Φ, panel by panel, each panel tile by tile.
-    fn multiply(&mut self, rows: usize) {
+    fn multiply(&mut self, rows: usize, scratch: &GramScratch) {
         let m = self.features;
-        let (phi, rows_per_tile) = (&self.plain[..rows * m], self.rows_per_tile);
+        let (phi, rows_per_tile) = (&scratch.plain[..rows * m], scratch.rows_per_tile);
         let panels: Vec<_> = self.lower.chunks_mut(PANEL * m).enumerate().collect();
         panels.into_par_iter().rev().with_max_len(1).for_each(|(i, rows)| {
             let height = rows.len() / m;
@@ -263,17 +310,33 @@ impl Gram {
         self.features
     }
 
+    /// Σ_i G_ii.
+    pub(crate) fn trace(&self) -> f64 {
+        (0..self.features).map(|i| f64::from(self.lower[self.place(i, i)])).sum()
+    }
+
+    /// The entry (i, j) of the whole, symmetric matrix.
+    pub fn entry(&self, i: usize, j: usize) -> Option<f32> {
+        let (i, j) = (i.max(j), i.min(j));
+        (i < self.features).then(|| self.lower[self.place(i, j)])
+    }
+
     /// The entries (i, 0), …, (i, i), written to `out`.
-    pub fn row(&self, i: usize, out: &mut [f32]) {
-        if !self.blocked {
-            return out[..=i].copy_from_slice(&self.lower[i * self.features..i * self.features + i + 1]);
-        }
-        let side = amx::BLOCK;
-        let (panel, row) = (i / side, i % side);
-        let start = panel * (panel + 1) / 2 * side * side;
+    pub(crate) fn row(&self, i: usize, out: &mut [f32]) {
+        let side = if self.blocked { amx::BLOCK } else { self.features };
         for (j, out) in out[..=i].chunks_mut(side).enumerate() {
-            let from = start + j * side * side + row * side;
+            let from = self.place(i, j * side);
             out.copy_from_slice(&self.lower[from..from + out.len()]);
         }
+    }
+
+    /// Where the entry (i, j), j ≤ i, is.
+    fn place(&self, i: usize, j: usize) -> usize {
+        if !self.blocked {
+            return i * self.features + j;
+        }
+        let side = amx::BLOCK;
+        let panel = i / side;
+        (panel * (panel + 1) / 2 + j / side) * side * side + i % side * side + j % side
     }
 }

@@ -64,28 +64,27 @@ unsafe fn middle<L: Lanes, const SIGNS: u8>(z: *mut f32, signs: *const f32, run:
     }
 }
 
-/// The stages c: stride 256, in as many passes of radix up to 16 as the size needs. Signs are applied once, in the
-/// last pass before which and after which all other passes are done.
+/// The stages c: stride 256 and above, in as many passes of radix up to 16 as the size needs. Signs are applied once, in
+/// the last pass before which and after which all other passes are done.
 #[inline(always)]
 unsafe fn outer<L: Lanes, const SIGNS: u8>(z: *mut f32, signs: *const f32, size: usize) {
-    let runs = size.div_ceil(RUN);
-    let last = if runs > 16 { runs / 16 } else { runs };
     // SAFETY: as for the caller.
     unsafe {
-        // More than 4,096 dimensions: radix 16 next to the runs, the rest at stride 4,096.
-        if runs > 16 {
-            pass::<L, 16, NONE>(z, signs, size, RUN);
+        let mut stride = RUN;
+        while size / stride > 16 {
+            pass::<L, 16, NONE>(z, signs, size, stride);
+            stride *= 16;
         }
-        let stride = if runs > 16 { 16 * RUN } else { RUN };
-        match last {
+        match size / stride {
             16 => pass::<L, 16, SIGNS>(z, signs, size, stride),
             8 => pass::<L, 8, SIGNS>(z, signs, size, stride),
             4 => pass::<L, 4, SIGNS>(z, signs, size, stride),
             2 => pass::<L, 2, SIGNS>(z, signs, size, stride),
             _ => pass::<L, 1, SIGNS>(z, signs, size, stride),
         }
-        if runs > 16 && SIGNS == BETWEEN {
-            pass::<L, 16, NONE>(z, signs, size, RUN);
+        while SIGNS == BETWEEN && stride > RUN {
+            stride /= 16;
+            pass::<L, 16, NONE>(z, signs, size, stride);
         }
     }
 }
@@ -198,7 +197,7 @@ mod tests {
     #[test]
     fn equals_three_textbook_transforms_for_every_size() {
         for device in Device::available() {
-            for size in (4..15).map(|k| 1usize << k) {
+            for size in (4..15).chain([17, 18]).map(|k| 1usize << k) {
                 let signs: Vec<f32> =
                     (0..3 * size).map(|i| if (i * i / 7) % 3 == 0 { -1.0 } else { 1.0 }).collect();
                 let mut z: Vec<f32> = (0..size * LANES).map(|i| ((i * 37) % 101) as f32 - 50.0).collect();

@@ -28,7 +28,7 @@ pub use dense::{Activation, DenseBlock, Input};
 pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
 pub(crate) use exponential::gaussian_values;
-pub use gram::{Gram, GramSample};
+pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
 };
@@ -37,20 +37,21 @@ pub use structured::StructuredBlock;
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};
 
 use crate::data::{tiles, Rows, TILE};
-use crate::error::Result;
+use crate::error::{positive, Error, Result};
 use gram::Equations;
 use lanes::on_device;
 use products::{Adjoint, Apply, Materialise, Sink};
 use rayon::prelude::*;
 
-/// A block of m random features, ready to be evaluated. m is a multiple of [`FEATURE_MULTIPLE`].
+/// A block of m random features, ready to be evaluated. It is built from a [`DenseBlock`], a [`StructuredBlock`] or by
+/// [`ExplicitBlock`], which check that their parts fit each other: what is in here is never checked again.
 #[derive(Clone, Debug)]
-pub enum FeatureBlock {
-    /// Independent frequencies.
+pub struct FeatureBlock(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
     Dense(DenseBlock),
-    /// Structured orthogonal frequencies.
     Structured(StructuredBlock),
-    /// Anything else.
     Explicit(ExplicitBlock),
 }
 
@@ -60,19 +61,19 @@ pub const FEATURE_MULTIPLE: usize = 32;
 impl FeatureBlock {
     /// Number m of features.
     pub fn features(&self) -> usize {
-        match self {
-            Self::Dense(block) => block.phase.len(),
-            Self::Structured(block) => block.phase.len(),
-            Self::Explicit(block) => block.features,
+        match &self.0 {
+            Kind::Dense(block) => block.phase.len(),
+            Kind::Structured(block) => block.phase.len(),
+            Kind::Explicit(block) => block.features,
         }
     }
 
     /// Number d of input columns.
     pub fn columns(&self) -> usize {
-        match self {
-            Self::Dense(block) => block.shift.len(),
-            Self::Structured(block) => block.shift.len(),
-            Self::Explicit(block) => block.columns,
+        match &self.0 {
+            Kind::Dense(block) => block.shift.len(),
+            Kind::Structured(block) => block.shift.len(),
+            Kind::Explicit(block) => block.columns,
         }
     }
 
@@ -85,18 +86,56 @@ impl FeatureBlock {
         if x.is_empty() {
             return Ok(());
         }
-        match self {
-            Self::Dense(block) => on_device(device, dense::Stream { block, x, sink }),
-            Self::Structured(block) => on_device(device, structured::Stream { block, x, sink }),
-            Self::Explicit(block) => return on_device(device, explicit::Stream { device, block, x, sink }),
+        match &self.0 {
+            Kind::Dense(block) => on_device(device, dense::Stream { block, x, sink }),
+            Kind::Structured(block) => on_device(device, structured::Stream { block, x, sink }),
+            Kind::Explicit(block) => return on_device(device, explicit::Stream { device, block, x, sink }),
         }
         Ok(())
     }
 }
 
+/// Checks that an array has the length that the others it is computed with ask for.
+fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Length { what, expected: expected.to_string(), found })
+}
+
+/// Checks the numbers of a block of m features: one phase per feature, as many frequencies or half as many, m a
+/// multiple of [`FEATURE_MULTIPLE`], at least one column.
+fn check_block(columns: usize, frequencies: usize, features: usize) -> Result<()> {
+    if columns == 0 {
+        return Err(Error::Empty { what: "a block of features", needed: "one column" });
+    }
+    if features == 0 || !features.is_multiple_of(FEATURE_MULTIPLE) {
+        let range = "positive multiples of 32";
+        return Err(Error::OutOfRange { name: "features of a block", value: features as f64, range });
+    }
+    match frequencies == features || 2 * frequencies == features {
+        true => Ok(()),
+        false => Err(Error::Length {
+            what: "phase",
+            expected: format!("{frequencies} or {}, once or twice the frequencies", 2 * frequencies),
+            found: features,
+        }),
+    }
+}
+
+fn check_columns(block: &FeatureBlock, rows: Rows<'_>) -> Result<()> {
+    let (expected, found) = (block.columns(), rows.columns());
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Columns { expected, found })
+}
+
 /// Φ, row-major n×m.
 pub fn features(device: Device, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
     let m = block.features();
+    check_columns(block, rows)?;
+    check_length("the array for the features", rows.len() * m, out.len())?;
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
     parts.into_par_iter().try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
@@ -114,6 +153,12 @@ pub fn apply(
     outputs: usize,
     out: &mut [f32],
 ) -> Result<()> {
+    positive("outputs", outputs as f64)?;
+    check_length("the array for the values", rows.len() * outputs, out.len())?;
+    for (block, coefficients) in blocks {
+        check_columns(block, rows)?;
+        check_length("the coefficients of a block", block.features() * outputs, coefficients.len())?;
+    }
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * outputs)).collect();
     parts.into_par_iter().with_max_len(1).try_for_each_init(Vec::new, |buffer, (tile, out)| {
         let x = rows.tile(tile, buffer);
@@ -145,21 +190,19 @@ pub fn normal_equations(
     rows: Rows<'_>,
     residual: &[f32],
     GramRows { weights, sample, chunk }: GramRows<'_>,
-    gram: &mut Gram,
-) -> Result<Vec<f32>> {
+    (gram, scratch): (&mut Gram, &mut GramScratch),
+) -> Result<Vec<f64>> {
     let (m, n) = (block.features(), rows.len());
     let outputs = residual.len() / n.max(1);
-    let per_chunk = (chunk / sample.rows_per_tile()).clamp(1, tiles(n).len().max(1));
-    gram.reset(device, m, per_chunk, sample.rows_per_tile());
-    let mut gradient = vec![0.0_f64; outputs * m];
-    let all: Vec<_> = tiles(n).collect();
+    check_columns(block, rows)?;
+    check_length("the weights", n, weights.len())?;
+    check_length("the residuals", n * outputs.max(1), residual.len())?;
+    gram.reset(device, m);
+    let mut gradient = vec![0.0; outputs * m];
     let equations = Equations { rows, weights, residual, sample };
-    for some in all.chunks(per_chunk) {
-        let mut partials = vec![vec![0.0; outputs * m]; some.len()];
-        gram.add(device, block, equations, some, &mut partials)?;
-        add_in_order(&mut gradient, &partials);
-    }
-    Ok(gradient.into_iter().map(|g| g as f32).collect())
+    let together = (chunk / sample.rows_per_tile()).max(1);
+    gram.add_rows(device, block, equations, together, scratch, &mut gradient)?;
+    Ok(gradient)
 }
 
 /// Φᵀ R, C×m.
@@ -171,6 +214,9 @@ pub fn adjoint(
     outputs: usize,
 ) -> Result<Vec<f32>> {
     let m = block.features();
+    positive("outputs", outputs as f64)?;
+    check_columns(block, rows)?;
+    check_length("the residuals", rows.len() * outputs, residual.len())?;
     let mut gradient = vec![0.0_f64; outputs * m];
     // A bounded number of partial sums at a time, added in tile order.
     let wave = 8 * rayon::current_num_threads().max(1);

@@ -2,6 +2,8 @@
 
 use super::lanes::{half_turn_cosine, load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
+use super::{check_block, check_length, FeatureBlock, Kind};
+use crate::error::{Error, Result};
 
 /// A block of structured orthogonal features (SORF).
 ///
@@ -13,7 +15,7 @@ pub struct StructuredBlock {
     pub shift: Vec<f32>,
     /// Multiplied to each shifted column.
     pub scale: Vec<f32>,
-    /// Padded dimension D, a power of two, at least 2.
+    /// Padded dimension D, a power of two, at least 16.
     pub padded: usize,
     /// D₃, D₂, D₁ of every copy, 3·D signs each.
     pub signs: Vec<f32>,
@@ -25,8 +27,18 @@ pub struct StructuredBlock {
 }
 
 impl StructuredBlock {
-    fn features(&self) -> usize {
-        self.phase.len()
+    /// The block, if its parts fit each other.
+    pub fn build(self) -> Result<FeatureBlock> {
+        let (d, frequencies) = (self.shift.len(), self.gain.len());
+        check_block(d, frequencies, self.phase.len())?;
+        check_length("scale", d, self.scale.len())?;
+        if !self.padded.is_power_of_two() || self.padded < d.max(LANES) {
+            let range = "powers of two, at least 16 and the number of columns";
+            return Err(Error::OutOfRange { name: "padded", value: self.padded as f64, range });
+        }
+        let copies = frequencies.div_ceil(self.padded);
+        check_length("signs", 3 * self.padded * copies, self.signs.len())?;
+        Ok(FeatureBlock(Kind::Structured(self)))
     }
 }
 
@@ -62,7 +74,7 @@ impl<S: Sink> Kernel for Stream<'_, S> {
                     for offset in (copy * padded..end).step_by(PANEL) {
                         let count = PANEL.min(end - offset);
                         let z = &z[offset % padded * LANES..];
-                        for first in (0..block.features()).step_by(frequencies) {
+                        for first in (0..block.phase.len()).step_by(frequencies) {
                             let (gain, phase) = (&block.gain[offset..], &block.phase[first + offset..]);
                             activate::<L>(z, &gain[..count], &phase[..count], &mut phi);
                             let group =

@@ -79,7 +79,7 @@ impl RandomFeatures {
         self.map.kernel.check_domain(rows)?;
         let m = self.map.block_size;
         let mut out = vec![0.0; rows.len() * m];
-        compute::features(Device::default(), &self.map.draw(BlockIndex(0)), rows, &mut out)?;
+        compute::features(Device::default(), &self.map.draw(BlockIndex(0))?, rows, &mut out)?;
         let scale = 1.0 / (self.features as f32).sqrt();
         out.iter_mut().for_each(|v| *v *= scale);
         if self.features < m {

@@ -2,6 +2,7 @@
 
 use super::{fill_pairs, FeatureMap};
 use crate::compute::{Activation, DenseBlock, FeatureBlock, Input};
+use crate::error::Result;
 use crate::random::{normal_pair, Address, BlockIndex, Stream};
 use std::f64::consts::PI;
 
@@ -25,7 +26,7 @@ pub(super) fn evaluate(order: u32, x: &[f64], other: &[f64]) -> f64 {
 }
 
 /// φ_ω(x) = √2 1[ωᵀx > 0] (ωᵀx)ⁿ, ω ~ N(0, I).
-pub(super) fn draw(map: &FeatureMap, order: u32, index: BlockIndex) -> FeatureBlock {
+pub(super) fn draw(map: &FeatureMap, order: u32, index: BlockIndex) -> Result<FeatureBlock> {
     let d = map.columns();
     let mut frequencies = vec![0.0; map.block_size * d];
     let mut omega = vec![0.0; d];
@@ -35,11 +36,12 @@ pub(super) fn draw(map: &FeatureMap, order: u32, index: BlockIndex) -> FeatureBl
             *out = (omega[i] * f64::from(map.scaling.scale[i]) / map.bandwidth) as f32;
         }
     }
-    FeatureBlock::Dense(DenseBlock {
+    DenseBlock {
         shift: map.scaling.shift.clone(),
         input: Input::Plain,
         frequencies,
         phase: vec![0.0; map.block_size],
         activation: Activation::Ramp { power: order },
-    })
+    }
+    .build()
 }

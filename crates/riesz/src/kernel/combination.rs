@@ -2,6 +2,7 @@
 
 use super::{FeatureMap, KernelSpec};
 use crate::compute::{ExplicitBlock, FeatureBlock, FEATURE_MULTIPLE};
+use crate::error::Result;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 
 /// The seed of part i: the parts of a combination must be independent.
@@ -17,7 +18,11 @@ fn part(map: &FeatureMap, kernel: &KernelSpec, i: usize, block_size: usize) -> F
 
 /// k = Σ c_i k_i: part i gets a share m_i of the m features in proportion to c_i (the text picks a part at random for
 /// every feature: the same mean, more variance), multiplied by √(c_i m/m_i).
-pub(super) fn draw_sum(map: &FeatureMap, terms: &[(f64, KernelSpec)], index: BlockIndex) -> FeatureBlock {
+pub(super) fn draw_sum(
+    map: &FeatureMap,
+    terms: &[(f64, KernelSpec)],
+    index: BlockIndex,
+) -> Result<FeatureBlock> {
     let (d, m) = (map.columns(), map.block_size);
     let sizes = shares(terms, m);
     let parts: Vec<(f32, FeatureBlock)> = terms
@@ -26,9 +31,9 @@ pub(super) fn draw_sum(map: &FeatureMap, terms: &[(f64, KernelSpec)], index: Blo
         .enumerate()
         .map(|(i, ((c, kernel), &size))| {
             let scale = (c * m as f64 / size as f64).sqrt() as f32;
-            (scale, part(map, kernel, i, size).draw(index))
+            Ok((scale, part(map, kernel, i, size).draw(index)?))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     ExplicitBlock::by_tiles(d, m, move |device, x, out| {
         let mut offset = 0;
         for (scale, block) in &parts {
@@ -61,16 +66,20 @@ fn shares(terms: &[(f64, KernelSpec)], m: usize) -> Vec<usize> {
 /// k = Π k_i: features with independent ω, multiplied, those of each factor in an order of its own. A block as a whole
 /// stands for its kernel, a single feature need not (cosine and sine, the terms of a sum); in random order the mean of
 /// the products is the product of the means.
-pub(super) fn draw_product(map: &FeatureMap, factors: &[KernelSpec], index: BlockIndex) -> FeatureBlock {
+pub(super) fn draw_product(
+    map: &FeatureMap,
+    factors: &[KernelSpec],
+    index: BlockIndex,
+) -> Result<FeatureBlock> {
     let (d, m) = (map.columns(), map.block_size);
     let parts: Vec<(Permutation, FeatureBlock)> = factors
         .iter()
         .enumerate()
         .map(|(i, kernel)| {
             let part = part(map, kernel, i, m);
-            (Permutation::new(part.seed, Stream::Shuffle, index, m), part.draw(index))
+            Ok((Permutation::new(part.seed, Stream::Shuffle, index, m), part.draw(index)?))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     ExplicitBlock::by_tiles(d, m, move |device, x, out| {
         out.fill(1.0);
         let mut phi = vec![0.0; out.len()];

@@ -2,6 +2,7 @@
 
 use super::FeatureMap;
 use crate::compute::{ExplicitBlock, FeatureBlock};
+use crate::error::Result;
 use crate::random::{uniform_open, Address, BlockIndex, Stream};
 
 /// k(x, x') = Σ_n a_n ⟨x, x'⟩ⁿ, all a_n ≥ 0.
@@ -12,7 +13,7 @@ pub(super) fn evaluate(coefficients: &[f64], x: &[f64], other: &[f64]) -> f64 {
 
 /// φ(x) = √(a_N/p_N) Π_{i ≤ N} ω_iᵀx with Rademacher ω_i and P(N = n) = p_n ∝ 2^{−(n+1)} over the n with a_n > 0 (the
 /// text draws every n ≥ 0, and then most features of a short series are zero).
-pub(super) fn draw(map: &FeatureMap, coefficients: &[f64], index: BlockIndex) -> FeatureBlock {
+pub(super) fn draw(map: &FeatureMap, coefficients: &[f64], index: BlockIndex) -> Result<FeatureBlock> {
     let (d, m) = (map.columns(), map.block_size);
     let shares: Vec<f64> = coefficients
         .iter()

@@ -85,9 +85,17 @@ impl FeatureMap {
         Ok(map)
     }
 
-    /// Checks the settings against each other; to be called after changing a field.
+    /// Checks the settings against each other, as every draw does.
     pub fn check(&self) -> Result<()> {
         positive("bandwidth", self.bandwidth)?;
+        let Scaling { shift, scale } = &self.scaling;
+        if shift.is_empty() {
+            return Err(Error::Empty { what: "the columns of a feature map", needed: "one column" });
+        }
+        if shift.len() != scale.len() {
+            let expected = format!("{}, one for each column that is shifted", shift.len());
+            return Err(Error::Length { what: "the scale of the columns", expected, found: scale.len() });
+        }
         if self.block_size == 0
             || self.block_size > 1 << 20
             || !self.block_size.is_multiple_of(2 * FEATURE_MULTIPLE)
@@ -151,39 +159,49 @@ impl FeatureMap {
     /// The mean of k(x, x), which is the mean square of the features, over at most 256 rows spread evenly; of a user's
     /// kernel, which has no closed form, that of the first block.
     pub fn mean_square(&self, rows: Rows<'_>) -> Result<f64> {
+        let (total, count) = self.squares(rows, 0, rows.len())?;
+        Ok(if count == 0.0 { 1.0 } else { (total / count).max(f64::MIN_POSITIVE) })
+    }
+
+    /// Sum and number of the terms of [`Self::mean_square`] over `n` rows that lie in `rows`, which are those from `first` on.
+    pub(crate) fn squares(&self, rows: Rows<'_>, first: usize, n: usize) -> Result<(f64, f64)> {
         const MOST: usize = 256;
-        let n = rows.len();
-        if self.kernel.is_normalised() || n == 0 {
-            return Ok(1.0);
+        self.check()?;
+        let spread = (0..n.min(MOST)).map(|i| i * n / n.min(MOST));
+        let indices: Vec<u32> =
+            spread.filter(|i| (first..first + rows.len()).contains(i)).map(|i| (i - first) as u32).collect();
+        let count = indices.len() as f64;
+        if self.kernel.is_normalised() || indices.is_empty() {
+            return Ok((count, count));
         }
-        let indices: Vec<u32> = (0..n.min(MOST)).map(|i| (i * n / n.min(MOST)) as u32).collect();
         let values = rows.gather(&indices);
         if self.kernel.has_user_part() {
             let mut phi = vec![0.0; indices.len() * self.block_size];
             let rows = Rows::single(&values, self.columns())?;
-            compute::features(Device::default(), &self.draw(BlockIndex(0)), rows, &mut phi)?;
+            compute::features(Device::default(), &self.draw(BlockIndex(0))?, rows, &mut phi)?;
             let total: f64 = phi.iter().map(|&v| f64::from(v).powi(2)).sum();
-            return Ok((total / phi.len() as f64).max(f64::MIN_POSITIVE));
+            return Ok((total / self.block_size as f64, count));
         }
         let Scaling { shift, scale } = &self.scaling;
-        let total: f64 = values
+        let total = values
             .chunks_exact(self.columns())
             .map(|row| {
                 let row: Vec<f32> = (0..row.len()).map(|j| (row[j] - shift[j]) * scale[j]).collect();
                 self.kernel.evaluate(&row, &row, self.bandwidth)
             })
             .sum::<Result<f64>>()?;
-        Ok((total / indices.len() as f64).max(f64::MIN_POSITIVE))
+        Ok((total, count))
     }
 
     /// Draws block `index`.
-    pub fn draw(&self, index: BlockIndex) -> FeatureBlock {
+    pub fn draw(&self, index: BlockIndex) -> Result<FeatureBlock> {
+        self.check()?;
         match (self.kernel.family(), self.projection) {
             (Family::Spectral(kernel) | Family::Skewed(kernel, _), Projection::Dense) => {
-                FeatureBlock::Dense(self.draw_dense(&*kernel, index))
+                self.draw_dense(&*kernel, index)
             }
             (Family::Spectral(kernel) | Family::Skewed(kernel, _), Projection::Structured) => {
-                FeatureBlock::Structured(self.draw_structured(&*kernel, index))
+                self.draw_structured(&*kernel, index)
             }
             (Family::DotProduct(coefficients), _) => dot_product::draw(self, coefficients, index),
             (Family::Polynomial(degree, constant), _) => polynomial::draw(self, degree, constant, index),
@@ -196,7 +214,7 @@ impl FeatureMap {
         }
     }
 
-    fn draw_dense(&self, kernel: &dyn Spectral, block: BlockIndex) -> DenseBlock {
+    fn draw_dense(&self, kernel: &dyn Spectral, block: BlockIndex) -> Result<FeatureBlock> {
         let (d, frequencies) = (self.columns(), self.frequencies());
         let mut values = vec![0.0_f32; frequencies * d];
         values.par_chunks_mut(d).enumerate().for_each_init(
@@ -216,10 +234,11 @@ impl FeatureMap {
             frequencies: values,
             phase: self.draw_phase(block),
         }
+        .build()
     }
 
     /// ω-block = (norm/σ) H D₁ H D₂ H D₃ / D^{3/2} with H unnormalised; the norms are √D, or χ_D-distributed.
-    fn draw_structured(&self, kernel: &dyn Spectral, block: BlockIndex) -> StructuredBlock {
+    fn draw_structured(&self, kernel: &dyn Spectral, block: BlockIndex) -> Result<FeatureBlock> {
         let (frequencies, size) = (self.frequencies(), padded(self.columns()));
         let copies = frequencies.div_ceil(size);
         let sign_words = |i: usize| Address::new(self.seed, Stream::Sign, block, i as u32).words(0);
@@ -242,7 +261,7 @@ impl FeatureMap {
         let norms = (0..frequencies).into_par_iter().with_min_len(fewest);
         let gain = norms.map(|j| (unit * norm(j) * mixing(j)) as f32).collect();
         let Scaling { shift, scale } = self.scaling.clone();
-        StructuredBlock { shift, scale, padded: size, signs, gain, phase: self.draw_phase(block) }
+        StructuredBlock { shift, scale, padded: size, signs, gain, phase: self.draw_phase(block) }.build()
     }
 
     /// Phases in half turns: uniform on [0, 2), or 0 (cosine) and −½ (sine).
@@ -293,7 +312,7 @@ mod tests {
         for (a, b) in [(0, 0), (0, 1), (1, 2), (0, 3)] {
             let means: Vec<f64> = (0..blocks)
                 .map(|i| {
-                    let block = map.draw(BlockIndex(i));
+                    let block = map.draw(BlockIndex(i)).unwrap();
                     let mut phi = vec![0.0; 4 * map.block_size];
                     features(Device::default(), &block, rows, &mut phi).unwrap();
                     let (pa, pb) = (&phi[a * map.block_size..], &phi[b * map.block_size..]);
@@ -421,12 +440,9 @@ mod tests {
     #[test]
     fn blocks_are_addressed_not_sequential() {
         let map = FeatureMap::new(KernelSpec::Gaussian, 1.0, 64, Seed(1), Scaling::identity(3)).unwrap();
-        let phase = |b| match map.draw(BlockIndex(b)) {
-            FeatureBlock::Dense(block) => (block.frequencies, block.phase),
-            _ => unreachable!(),
-        };
-        assert_eq!(phase(7), phase(7));
-        assert_ne!(phase(7), phase(8));
+        let block = |b| format!("{:?}", map.draw(BlockIndex(b)).unwrap());
+        assert_eq!(block(7), block(7));
+        assert_ne!(block(7), block(8));
     }
 
     #[test]

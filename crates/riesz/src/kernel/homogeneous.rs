@@ -3,6 +3,7 @@
 use super::skewed::half_cauchy_scale;
 use super::FeatureMap;
 use crate::compute::{ExplicitBlock, FeatureBlock};
+use crate::error::Result;
 use crate::random::{sech, uniform_open, Address, BlockIndex, Stream};
 
 /// The kernel of one coordinate.
@@ -54,7 +55,7 @@ impl Homogeneous {
 
     /// Pairs √(2d x_J) (cos, sin)(ω log x_J); the coordinates J take turns from a random start, so each is as likely
     /// as any other and they are as evenly spread as their number allows. A coordinate that is zero gives zeros.
-    pub(super) fn draw(self, map: &FeatureMap, index: BlockIndex) -> FeatureBlock {
+    pub(super) fn draw(self, map: &FeatureMap, index: BlockIndex) -> Result<FeatureBlock> {
         let (d, m) = (map.columns(), map.block_size);
         let start = Address::new(map.seed, Stream::Norm, index, 0).words(0)[0] as usize % d;
         if let Self::Hellinger = self {
@@ -83,7 +84,7 @@ impl Homogeneous {
 }
 
 /// √x, as often as it fits; exact, unless there are fewer features than columns.
-fn roots(d: usize, m: usize, start: usize) -> FeatureBlock {
+fn roots(d: usize, m: usize, start: usize) -> Result<FeatureBlock> {
     let (used, size) = match m / d {
         0 => (m, (d as f32).sqrt()),
         rounds => (rounds * d, (m as f32 / rounds as f32).sqrt()),

@@ -2,6 +2,7 @@
 
 use super::FeatureMap;
 use crate::compute::{ExplicitBlock, FeatureBlock};
+use crate::error::Result;
 use crate::random::{Address, BlockIndex, Stream};
 use std::f64::consts::TAU;
 
@@ -18,7 +19,7 @@ struct Sketches {
 
 /// The convolution of p count sketches of (x, √c), computed by Fourier transform. Its plain inner product is k; a block
 /// holds as many independent sketches as its largest power of two allows, and is scaled so that their mean is k.
-pub(super) fn draw(map: &FeatureMap, degree: u32, constant: f64, index: BlockIndex) -> FeatureBlock {
+pub(super) fn draw(map: &FeatureMap, degree: u32, constant: f64, index: BlockIndex) -> Result<FeatureBlock> {
     let (d, m) = (map.columns(), map.block_size);
     let size = 1 << m.trailing_zeros();
     let cell = |copy: usize, power: u32, j: usize| {

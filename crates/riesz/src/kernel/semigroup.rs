@@ -2,6 +2,7 @@
 
 use super::FeatureMap;
 use crate::compute::{Activation, DenseBlock, FeatureBlock, Input};
+use crate::error::Result;
 use crate::random::{normal_pair, uniform_open, Address, BlockIndex, Stream};
 
 /// The measure of ω, independent for each coordinate.
@@ -29,7 +30,7 @@ impl Semigroup {
         }
     }
 
-    pub(super) fn draw(self, map: &FeatureMap, index: BlockIndex) -> FeatureBlock {
+    pub(super) fn draw(self, map: &FeatureMap, index: BlockIndex) -> Result<FeatureBlock> {
         let d = map.columns();
         let frequencies = (0..map.block_size as u32)
             .flat_map(|j| {
@@ -38,12 +39,13 @@ impl Semigroup {
                 (0..d).map(move |_| self.frequency(next(), next()) as f32).collect::<Vec<_>>()
             })
             .collect();
-        FeatureBlock::Dense(DenseBlock {
+        DenseBlock {
             shift: vec![0.0; d],
             input: Input::Plain,
             frequencies,
             phase: vec![0.0; map.block_size],
             activation: Activation::Decay,
-        })
+        }
+        .build()
     }
 }

@@ -92,7 +92,7 @@ impl UserKernel {
     }
 
     /// Block `index`: the function with a seed that is drawn for the block.
-    pub(super) fn draw(&self, map: &FeatureMap, index: BlockIndex) -> FeatureBlock {
+    pub(super) fn draw(&self, map: &FeatureMap, index: BlockIndex) -> Result<FeatureBlock> {
         let (kernel, columns, features) = (self.clone(), map.columns(), map.block_size);
         let [low, high, ..] = Address::new(map.seed, Stream::User, index, 0).words(0);
         let seed = Seed(u64::from(high) << 32 | u64::from(low));
@@ -205,7 +205,7 @@ mod tests {
             .map(|i| {
                 let mut phi = vec![0.0; x.len() / d * m];
                 let rows = Rows::single(x, d).unwrap();
-                features(Device::default(), &map.draw(BlockIndex(i)), rows, &mut phi).unwrap();
+                features(Device::default(), &map.draw(BlockIndex(i)).unwrap(), rows, &mut phi).unwrap();
                 (0..m).map(|j| f64::from(phi[a * m + j] * phi[b * m + j])).sum::<f64>() / m as f64
             })
             .collect();
@@ -249,7 +249,7 @@ mod tests {
                 Ok(())
             });
             let x = points(2_500, 2);
-            let block = map(KernelSpec::User(kernel), 64, 2).draw(BlockIndex(b));
+            let block = map(KernelSpec::User(kernel), 64, 2).draw(BlockIndex(b)).unwrap();
             let rows = Rows::single(&x, 2).unwrap();
             features(Device::default(), &block, rows, &mut vec![0.0; 2_500 * 64]).unwrap();
             let asked = asked.lock().unwrap().clone();
@@ -278,7 +278,7 @@ mod tests {
         let rows = Rows::single(&x, 2).unwrap();
         let failure = |kernel: UserKernel| {
             let map = FeatureMap { kernel: KernelSpec::User(kernel), ..map(KernelSpec::Gaussian, 64, 2) };
-            features(Device::default(), &map.draw(BlockIndex(0)), rows, &mut [0.0; 5 * 64])
+            features(Device::default(), &map.draw(BlockIndex(0)).unwrap(), rows, &mut [0.0; 5 * 64])
                 .unwrap_err()
                 .to_string()
         };

@@ -28,7 +28,7 @@ impl FeatureMatrix {
         if d != map.columns() {
             return Err(Error::Columns { expected: map.columns(), found: d });
         }
-        let block = map.draw(BlockIndex(0));
+        let block = map.draw(BlockIndex(0))?;
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
         let mut values = vec![0.0; rows.len() * features];

@@ -9,7 +9,7 @@ mod ridge;
 mod schedule;
 
 pub(crate) use block_descent::weighted_loss;
-pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
+pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem, Shard, Sums};
 pub(crate) use feature_matrix::RidgePath;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};

@@ -1,7 +1,7 @@
 //! One-class machines on fixed features: a function and its quantile, learnt together by Newton steps.
 
 use super::solve_regularised;
-use crate::compute::{self, Buffer, Gram, GramRows, GramSample};
+use crate::compute::{self, Buffer, Gram, GramRows, GramSample, GramScratch};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::loss::{Loss, Novelty, Smoothed};
@@ -50,7 +50,7 @@ pub struct OneClassState {
     /// The width w, and what it was at the start.
     width: f64,
     first_width: f64,
-    gram: Gram,
+    gram: (Gram, GramScratch),
     system: Buffer<f64>,
 }
 
@@ -112,7 +112,7 @@ impl OneClass {
         let centre = mean(&|v| v);
         let deviation = mean(&|v| (v - centre).powi(2)).sqrt();
         let width = if deviation > FLAT * centre.abs() { 2.0 * deviation } else { 0.0 };
-        let (gram, system) = (Gram::default(), Buffer::default());
+        let (gram, system) = Default::default();
         let mut state = OneClassState { f, values, level: centre, width, first_width: width, gram, system };
         state.level = self.level(&state.values, weights, width.max(f64::from(f32::MIN_POSITIVE)));
         Ok(state)
@@ -127,7 +127,7 @@ impl OneClass {
         state.level = self.level(&state.values, weights, width);
         let before = self.objective(state, weights, Some(width));
         let direction = self.direction(state, rows, weights)?;
-        let block = state.f.map().draw(BlockIndex(0));
+        let block = state.f.map().draw(BlockIndex(0))?;
         let mut along = vec![0.0; rows.len()];
         compute::apply(state.f.device(), &[(&block, &direction)], rows, 1, &mut along)?;
         let (old, values) = (state.f.coefficients(0).to_vec(), state.values.clone());
@@ -166,17 +166,18 @@ impl OneClass {
         let curvature = |(&g, &w): (&f32, &f32)| if inside(g, w) { w / state.width as f32 } else { 0.0 };
         let curvatures: Vec<f32> = slopes.iter().zip(weights).map(curvature).collect();
         let both: Vec<f32> = slopes.iter().zip(&curvatures).flat_map(|(&g, &c)| [g, c]).collect();
-        let block = state.f.map().draw(BlockIndex(0));
+        let block = state.f.map().draw(BlockIndex(0))?;
         let sample = GramSample::new(n, n, state.f.map().seed, BlockIndex(0));
         let gram_rows = GramRows { weights: &curvatures, sample, chunk: CHUNK };
         let device = state.f.device();
-        let sums = compute::normal_equations(device, &block, rows, &both, gram_rows, &mut state.gram)?;
+        let (gram, scratch) = &mut state.gram;
+        let sums = compute::normal_equations(device, &block, rows, &both, gram_rows, (gram, scratch))?;
         let alpha = state.f.coefficients(0);
-        let pull = |i: usize| f64::from(sums[i]) / (nu * total) - m as f64 * f64::from(alpha[i]);
-        let v = |i: usize| f64::from(sums[m + i]) / total;
+        let pull = |i: usize| sums[i] / (nu * total) - m as f64 * f64::from(alpha[i]);
+        let v = |i: usize| sums[m + i] / total;
         let right: Vec<f64> = (0..m).map(pull).chain((0..m).map(v)).collect();
         let solution =
-            solve_regularised(&mut state.system, &state.gram, 1.0 / (nu * total), m as f64, &right)
+            solve_regularised(&mut state.system, &state.gram.0, 1.0 / (nu * total), m as f64, &right)
                 .ok_or(Error::NotPositiveDefinite { block: 0, size: m, raise: "nu" })?;
         let dot = |column: usize| (0..m).map(|i| v(i) * solution[2 * i + column]).sum::<f64>();
         let (along, own) = (dot(0), dot(1));
@@ -257,7 +258,8 @@ mod tests {
         let x = rows();
         let mut phi = vec![0.0; 60 * M];
         let f = empty();
-        features(f.device(), &f.map().draw(BlockIndex(0)), Rows::single(&x, 2).unwrap(), &mut phi).unwrap();
+        features(f.device(), &f.map().draw(BlockIndex(0)).unwrap(), Rows::single(&x, 2).unwrap(), &mut phi)
+            .unwrap();
         let dot = |i: usize, j: usize| {
             (0..M).map(|k| f64::from(phi[i * M + k]) * f64::from(phi[j * M + k])).sum::<f64>() / M as f64
         };

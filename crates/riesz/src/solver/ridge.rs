@@ -86,7 +86,7 @@ impl Ridge {
         let beta: Vec<f32> =
             (0..n * c).map(|i| (solution[i % c * n + i / c] * roots[i / c]) as f32).collect();
         for b in 0..self.config.blocks {
-            let block = f.map().draw(BlockIndex(b as u64));
+            let block = f.map().draw(BlockIndex(b as u64))?;
             f.push(self.coefficients(&f, &compute::adjoint(f.device(), &block, rows, &beta, c)?));
         }
         Ok((f, info))
@@ -134,7 +134,7 @@ impl Ridge {
         let mut product = Mat::<f32>::zeros(n, n);
         let factor = 1.0 / (m * self.config.blocks) as f64;
         for b in 0..self.config.blocks {
-            compute::features(f.device(), &f.map().draw(BlockIndex(b as u64)), rows, &mut phi)?;
+            compute::features(f.device(), &f.map().draw(BlockIndex(b as u64))?, rows, &mut phi)?;
             let phi = faer::MatRef::from_row_major_slice(&phi, n, m);
             let par = faer::get_global_parallelism();
             faer::linalg::matmul::matmul(
@@ -206,7 +206,7 @@ impl Ridge {
         let v: Vec<f32> = (0..n * c).map(|i| (p[i % c * n + i / c] * roots[i / c]) as f32).collect();
         let mut out = vec![0.0_f32; n * c];
         for b in 0..self.config.blocks {
-            let block = f.map().draw(BlockIndex(b as u64));
+            let block = f.map().draw(BlockIndex(b as u64))?;
             let alpha = self.coefficients(f, &compute::adjoint(f.device(), &block, rows, &v, c)?);
             compute::apply(f.device(), &[(&block, &alpha)], rows, c, &mut out)?;
         }

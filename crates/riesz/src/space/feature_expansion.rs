@@ -85,7 +85,7 @@ impl FeatureExpansion {
     }
 
     /// Block `b`, whether f has it already or not.
-    pub fn draw(&self, b: usize) -> FeatureBlock {
+    pub fn draw(&self, b: usize) -> Result<FeatureBlock> {
         self.map.draw(BlockIndex(b as u64))
     }
 
@@ -128,7 +128,7 @@ impl FeatureExpansion {
         let scale = self.scale as f32;
         for start in range.clone().step_by(wave) {
             let some = start..(start + wave).min(range.end);
-            let drawn: Vec<_> = some.clone().map(|b| self.draw(b)).collect();
+            let drawn: Vec<_> = some.clone().map(|b| self.draw(b)).collect::<Result<_>>()?;
             let scaled: Vec<Vec<f32>> = match scale {
                 1.0 => Vec::new(),
                 _ => {
@@ -177,7 +177,7 @@ impl FeatureExpansion {
     /// factor Σ_i w_i φ_b(x_i) in units of the running scalar, m×C row-major.
     fn gradient(&self, b: usize, factor: f64, terms: &[Terms<'_>]) -> Result<Vec<f32>> {
         let (m, c) = (self.map.block_size, self.outputs());
-        let block = self.draw(b);
+        let block = self.draw(b)?;
         let mut sums = vec![0.0_f64; m * c];
         for Terms { rows, weights } in terms {
             let part = compute::adjoint(self.device, &block, *rows, weights, c)?;
@@ -282,8 +282,12 @@ impl FeatureSpace for FeatureExpansion {
         self.len()
     }
 
-    fn draw(&self, b: usize) -> FeatureBlock {
+    fn draw(&self, b: usize) -> Result<FeatureBlock> {
         self.draw(b)
+    }
+
+    fn device(&self) -> Device {
+        self.device
     }
 
     fn coefficients(&self, b: usize) -> Cow<'_, [f32]> {

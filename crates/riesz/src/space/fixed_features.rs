@@ -44,11 +44,6 @@ impl FixedFeatures {
         self.0.offset()
     }
 
-    /// Where features are computed.
-    pub fn device(&self) -> Device {
-        self.0.device()
-    }
-
     /// The same function as an expansion.
     pub fn into_expansion(self) -> FeatureExpansion {
         self.0
@@ -94,8 +89,12 @@ impl FeatureSpace for FixedFeatures {
         self.0.len()
     }
 
-    fn draw(&self, b: usize) -> FeatureBlock {
+    fn draw(&self, b: usize) -> Result<FeatureBlock> {
         self.0.draw(b)
+    }
+
+    fn device(&self) -> Device {
+        self.0.device()
     }
 
     fn coefficients(&self, b: usize) -> Cow<'_, [f32]> {

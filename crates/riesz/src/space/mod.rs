@@ -10,7 +10,7 @@ pub use dictionary::{Budget, Dictionary};
 pub use feature_expansion::FeatureExpansion;
 pub use fixed_features::FixedFeatures;
 
-use crate::compute::FeatureBlock;
+use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::kernel::FeatureMap;
@@ -67,7 +67,10 @@ pub trait FeatureSpace: Space {
     }
 
     /// Block `b`, whether f has it already or not.
-    fn draw(&self, b: usize) -> FeatureBlock;
+    fn draw(&self, b: usize) -> Result<FeatureBlock>;
+
+    /// Where features are computed.
+    fn device(&self) -> Device;
 
     /// Coefficients of block `b`, m×C row-major.
     fn coefficients(&self, b: usize) -> Cow<'_, [f32]>;

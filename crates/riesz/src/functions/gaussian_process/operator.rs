@@ -97,7 +97,7 @@ impl PosteriorOperator {
         }
         let (n, m) = (rows.len(), map.block_size);
         let mut phi = vec![0.0; n * m];
-        features(Device::default(), &map.draw(BlockIndex(block as u64)), rows, &mut phi)?;
+        features(Device::default(), &map.draw(BlockIndex(block as u64))?, rows, &mut phi)?;
         Ok(MatRef::from_row_major_slice(&phi, n, m).to_owned())
     }
 

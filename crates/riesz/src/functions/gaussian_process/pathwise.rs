@@ -67,7 +67,7 @@ impl PriorSamples {
         let scale = (h.signal / FEATURES as f64).sqrt();
         let mut out = Mat::zeros(points.len(), self.samples.len());
         for (column, sample) in self.samples.clone().enumerate() {
-            let block = map.draw(BlockIndex(sample as u64));
+            let block = map.draw(BlockIndex(sample as u64))?;
             let weight = |j: usize| (scale * normal(self.seed, sample, Draw::Prior, j)) as f32;
             let weights: Vec<f32> = (0..FEATURES).map(weight).collect();
             let mut values = vec![0.0; points.len()];

@@ -31,7 +31,7 @@ pub(crate) fn log_evidence(
     let (m, n) = (map.block_size, rows.len());
     let outputs = y.len() / n;
     let mut phi = vec![0.0_f32; n * m];
-    compute::features(Device::default(), &map.draw(BlockIndex(0)), rows, &mut phi)?;
+    compute::features(Device::default(), &map.draw(BlockIndex(0))?, rows, &mut phi)?;
     let weighted = Mat::from_fn(m, n, |j, i| f64::from(phi[i * m + j]) * f64::from(weights[i]));
     let plain = Mat::from_fn(n, m, |i, j| f64::from(phi[i * m + j]));
     let targets = Mat::from_fn(n, outputs, |i, c| y[i * outputs + c]);
@@ -109,7 +109,7 @@ mod tests {
         let map = FeatureMap::new(KernelSpec::Gaussian, 0.8, m, Seed(1), Scaling::identity(2)).unwrap();
         let rows = Rows::single(&x, 2).unwrap();
         let mut phi = vec![0.0; n * m];
-        compute::features(Device::default(), &map.draw(BlockIndex(0)), rows, &mut phi).unwrap();
+        compute::features(Device::default(), &map.draw(BlockIndex(0)).unwrap(), rows, &mut phi).unwrap();
         let copies: Vec<usize> = (0..n).flat_map(|i| std::iter::repeat_n(i, i % 4)).collect();
         for roughness in [0.1, 3.0] {
             let y: Vec<f64> = (0..n * outputs).map(|i| (roughness * (i * i) as f64).sin()).collect();

@@ -23,9 +23,9 @@ use crate::solver::{
 use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures};
 
 /// First rows that are kept until they have settled everything.
-pub(crate) const CAPACITY: usize = 4_096;
+pub(crate) const CAPACITY: usize = 8_192;
 /// Features, unless the user says otherwise.
-const FEATURES: usize = 2_048;
+const FEATURES: usize = 4_096;
 /// Features per block of the published algorithm, unless the user says otherwise.
 const BLOCK: usize = 512;
 /// Fewest features, and fewest rows that are raced on.
