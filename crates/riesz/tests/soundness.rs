@@ -52,7 +52,9 @@ fn a_device_has_its_instructions() {
     for path in [Path::Portable, Path::Avx2, Path::Avx512, Path::Amx] {
         match Device::with_path(path) {
             Ok(device) => assert!(device.path() == path && available.contains(&device)),
-            Err(Error::Instructions { wanted, best }) => assert!(wanted == path && best < path),
+            Err(Error::Instructions { wanted, best }) => {
+                assert!(wanted == path.to_string() && !best.is_empty())
+            }
             Err(error) => panic!("{error}"),
         }
         assert_eq!(Device::with_path(path).is_ok(), available.iter().any(|device| device.path() == path));

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::kernel::{FeatureMap, Scaling};
 use crate::model::Container;
-use crate::space::{FeatureExpansion, Function};
+use crate::space::{FeatureExpansion, Function, Iterate};
 
 /// Adds what f is made of: coefficients (blocks×m×C), offset (C), shift and scale of the columns.
 pub(crate) fn insert_expansion(container: &mut Container, f: &FeatureExpansion) -> Result<()> {
@@ -35,4 +35,33 @@ pub(crate) fn take_expansion(
     let mut f = FeatureExpansion::new(map, container.take_f32s("offset", &[outputs])?);
     coefficients.chunks_exact(block).for_each(|block| f.push(block.to_vec()));
     Ok(f)
+}
+
+/// Adds an iterate that a stream goes on from, and its average, to a container that has the expansion it is of.
+pub(crate) fn insert_iterate(container: &mut Container, f: &FeatureExpansion) -> Result<()> {
+    let iterate = f.iterate();
+    let [last, mean] = [iterate.coefficients.len(), iterate.average.len()];
+    container.set_field("iterate", &iterate)?;
+    container.insert("iterate.offset", vec![f.outputs()], f.offset().to_vec())?;
+    container.insert("iterate.coefficients", vec![last], iterate.coefficients)?;
+    container.insert("iterate.average", vec![mean], iterate.average)
+}
+
+/// Takes out what [`insert_iterate`] added: an iterate on the features of `map` with C outputs.
+pub(crate) fn take_iterate(
+    container: &mut Container,
+    map: FeatureMap,
+    outputs: usize,
+) -> Result<FeatureExpansion> {
+    let mut iterate: Iterate = container.field("iterate")?;
+    let offset = container.take_f32s("iterate.offset", &[outputs])?;
+    let [last, mean] = ["iterate.coefficients", "iterate.average"];
+    let count = container.f32s(last)?.1.len();
+    let averages = container.f64s(mean)?.1.len();
+    if !count.is_multiple_of(map.block_size * outputs) || averages != 0 && averages != count {
+        return Err(Error::Format("the iterate of the stream does not fit its features".into()));
+    }
+    iterate.coefficients = container.take_f32s(last, &[count])?;
+    iterate.average = container.take_f64s(mean, &[averages])?;
+    Ok(FeatureExpansion::from_iterate(map, offset, iterate))
 }

@@ -1,11 +1,13 @@
 //! Units of targets.
 
+use serde::{Deserialize, Serialize};
+
 /// A unit for the targets y of one column and for the outputs u that are compared with them:
 /// y = centre + scale·y', u = offset + factor·u'.
 ///
 /// Numbers are measured by their centre and spread, with u as y. For rates, ℓ(u, y) = m ℓ(u − log m, y/m) with the
 /// Poisson loss: y is divided by the mean m and u shifted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unit {
     /// What is subtracted from a target …
     pub centre: f64,

@@ -6,7 +6,9 @@ use crate::data::Rows;
 use crate::error::{Error, Result};
 use crate::linalg::Cholesky;
 use crate::loss::Loss;
+use crate::model::Container;
 use crate::space::{Averaged, Averaging, FeatureSpace, FixedFeatures, Function};
+use serde::{Deserialize, Serialize};
 
 /// Steps on M fixed features φ along the gradient that the second moments of the first rows precondition:
 ///
@@ -170,7 +172,35 @@ impl<'l> PreconditionedSgd<'l> {
     }
 }
 
+/// The numbers of a state that are not tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Numbers {
+    damping: f64,
+    constant: f64,
+    total: f64,
+    seen: f64,
+    steps: u64,
+}
+
 impl PreconditionedState {
+    /// Adds all but f to a container.
+    pub(crate) fn store(&self, container: &mut Container) -> Result<()> {
+        let Self { damping, constant, total, seen, steps, .. } = *self;
+        container.set_field("preconditioner", &Numbers { damping, constant, total, seen, steps })?;
+        let lower = self.moments.lower().to_vec();
+        container.insert("preconditioner", vec![lower.len()], lower)
+    }
+
+    /// Takes out what [`PreconditionedState::store`] added.
+    pub(crate) fn restore(container: &mut Container, f: FixedFeatures) -> Result<Self> {
+        let Numbers { damping, constant, total, seen, steps } = container.field("preconditioner")?;
+        let count = container.f32s("preconditioner")?.1.len();
+        let lower = container.take_f32s("preconditioner", &[count])?;
+        let moments = SecondMoments::new(f.map().block_size, lower)?;
+        let factor = moments.factor(damping)?;
+        Ok(Self { f, moments, damping, factor, constant, total, seen, steps })
+    }
+
     /// Steps taken, those on the first rows included.
     pub fn steps(&self) -> u64 {
         self.steps

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::kernel::FeatureMap;
 use crate::random::BlockIndex;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -27,6 +28,20 @@ pub struct FeatureExpansion {
     most: usize,
     average: Option<RunningAverage>,
     device: Device,
+}
+
+/// An iterate with its running scalar and its average.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Iterate {
+    scale: f64,
+    most: usize,
+    averaging: Option<(Averaging, u64)>,
+    /// All blocks, m×C each; a tensor of the file.
+    #[serde(skip)]
+    pub coefficients: Vec<f32>,
+    /// Their averages; likewise.
+    #[serde(skip)]
+    pub average: Vec<f64>,
 }
 
 /// Bytes of drawn blocks held at once while evaluating.
@@ -107,6 +122,31 @@ impl FeatureExpansion {
     pub fn replace(&mut self, b: usize, coefficients: Vec<f32>) {
         self.materialise_scale();
         self.blocks[b] = coefficients;
+    }
+
+    /// What a file needs to go on from the present iterate, but for the map and the offset.
+    pub(crate) fn iterate(&self) -> Iterate {
+        let average = self.average.as_ref();
+        Iterate {
+            scale: self.scale,
+            most: self.most,
+            averaging: average.map(|average| (average.rule, average.steps)),
+            coefficients: self.blocks.concat(),
+            average: average.map_or_else(Vec::new, |average| average.values.concat()),
+        }
+    }
+
+    /// The expansion that [`FeatureExpansion::iterate`] was taken from.
+    pub(crate) fn from_iterate(map: FeatureMap, offset: Vec<f32>, iterate: Iterate) -> Self {
+        let size = map.block_size * offset.len();
+        let mut f = Self::new(map, offset).limited_to(iterate.most);
+        f.blocks = iterate.coefficients.chunks(size).map(<[f32]>::to_vec).collect();
+        f.scale = iterate.scale;
+        f.average = iterate.averaging.map(|(rule, steps)| {
+            let values = iterate.average.chunks(size).map(<[f64]>::to_vec).collect();
+            RunningAverage { rule, steps, values }
+        });
+        f
     }
 
     /// Forgets all blocks from `len` on.

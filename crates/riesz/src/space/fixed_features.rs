@@ -44,6 +44,16 @@ impl FixedFeatures {
         self.0.offset()
     }
 
+    /// The same iterate as an expansion that has grown to its limit.
+    pub(crate) fn as_expansion(&self) -> &FeatureExpansion {
+        &self.0
+    }
+
+    /// The fixed features of such an expansion.
+    pub(crate) fn from_expansion(f: FeatureExpansion) -> Self {
+        Self(f)
+    }
+
     /// The same function as an expansion.
     pub fn into_expansion(self) -> FeatureExpansion {
         self.0

@@ -8,6 +8,7 @@ mod fixed_features;
 pub use average::{Averaged, Averaging};
 pub use dictionary::{Budget, Dictionary};
 pub use feature_expansion::FeatureExpansion;
+pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;
 
 use crate::compute::{Device, FeatureBlock};

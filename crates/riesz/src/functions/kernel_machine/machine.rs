@@ -88,6 +88,9 @@ struct Header {
     /// Total weight of the rows learnt from.
     #[serde(default)]
     seen: f64,
+    /// Whether the file holds what a stream needs to go on.
+    #[serde(default)]
+    streams: bool,
 }
 
 impl Header {
@@ -105,6 +108,7 @@ impl Header {
             calibration: None,
             history: Vec::new(),
             seen: 0.0,
+            streams: false,
         }
     }
 
@@ -316,7 +320,8 @@ impl KernelMachine {
             seed: header.options.seed,
             scaling,
         })?;
-        Ok(Self { f, header, class_names, stream: None })
+        let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;
+        Ok(Self { f, header, class_names, stream })
     }
 
     /// The seed of the fit.
@@ -332,9 +337,11 @@ impl Stored for KernelMachine {
         let mut header = self.header.clone();
         // Settings that never change the result are not part of it.
         (header.options.chunk, header.options.max_time) = (0, None);
+        header.streams = self.stream.is_some();
         container.set_field("machine", &header)?;
         container.set_field("class_names", &self.class_names)?;
-        insert_expansion(container, &self.f)
+        insert_expansion(container, &self.f)?;
+        self.stream.as_ref().map_or(Ok(()), |stream| stream.store(container))
     }
 
     fn restore(container: &mut Container) -> Result<Self> {

@@ -11,16 +11,19 @@ use super::start::{in_units, standardise};
 use crate::compute::Device;
 use crate::data::Rows;
 use crate::driver::{run, Control, Minibatches, Monitor, Phase, Progress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::functions::geometry::{median_distance, Moments};
+use crate::functions::stored::{insert_iterate, take_iterate};
 use crate::loss::{Loss, LossSpec, Unit};
+use crate::model::Container;
 use crate::operator::Evaluation;
 use crate::random::{BlockIndex, Permutation, Seed, Stream as Purpose};
 use crate::solver::{
     FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, RidgePath, Samples, Schedule, SgdInfo,
     SgdState, Solver, StreamRidge,
 };
-use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures};
+use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures, Function};
+use serde::{Deserialize, Serialize};
 
 /// First rows that are kept until they have settled everything.
 pub(crate) const CAPACITY: usize = 8_192;
@@ -155,14 +158,6 @@ impl Stream {
         in_units(f, &self.units, None)
     }
 
-    /// Steps taken.
-    pub(crate) fn steps(&self) -> u64 {
-        match &self.learner {
-            Learner::Preconditioned(learner) => learner.state.steps(),
-            Learner::DoublyStochastic(state) => state.step,
-        }
-    }
-
     /// Learns from further rows, once and in their order.
     pub(crate) fn learn(
         &mut self,
@@ -240,6 +235,74 @@ impl Stream {
         let settled = buffer.w.len();
         let buffer = (settled < CAPACITY).then_some(buffer);
         let learner = Preconditioned { buffer, settled, state };
+        Ok(Self { standard, units, learner: Learner::Preconditioned(Box::new(learner)) })
+    }
+}
+
+/// A stream but for its tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    standard: bool,
+    units: Vec<Unit>,
+    /// Steps of doubly stochastic gradients; `None`: preconditioned ones.
+    step: Option<u64>,
+    settled: usize,
+    /// Whether the first rows are still kept.
+    buffered: bool,
+}
+
+impl Stream {
+    /// Adds what a stream needs to go on, to the same bits, to the container of its machine.
+    pub(crate) fn store(&self, container: &mut Container) -> Result<()> {
+        let (standard, units) = (self.standard, self.units.clone());
+        match &self.learner {
+            Learner::DoublyStochastic(SgdState { f, step }) => {
+                let header = Header { standard, units, step: Some(*step), settled: 0, buffered: false };
+                container.set_field("stream", &header)?;
+                insert_iterate(container, f)
+            }
+            Learner::Preconditioned(learner) => {
+                let Preconditioned { buffer, settled, state } = &**learner;
+                let header =
+                    Header { standard, units, step: None, settled: *settled, buffered: buffer.is_some() };
+                container.set_field("stream", &header)?;
+                let Buffer { x, y, w } = buffer.clone().unwrap_or_default();
+                for (name, values) in [("stream.x", x), ("stream.y", y), ("stream.w", w)] {
+                    container.insert(name, vec![values.len()], values)?;
+                }
+                state.store(container)?;
+                insert_iterate(container, state.f.as_expansion())
+            }
+        }
+    }
+
+    /// Takes out what [`Stream::store`] added; `f` is the function of the machine.
+    pub(crate) fn restore(container: &mut Container, f: &FeatureExpansion) -> Result<Self> {
+        let Header { standard, units, step, settled, buffered } = container.field("stream")?;
+        if units.is_empty() {
+            return Err(Error::Format("a stream needs the units of its targets".into()));
+        }
+        let iterate = take_iterate(container, f.map().clone(), f.outputs())?;
+        if let Some(step) = step {
+            let learner = Learner::DoublyStochastic(SgdState { f: iterate, step });
+            return Ok(Self { standard, units, learner });
+        }
+        if iterate.len() != 1 {
+            return Err(Error::Format("a preconditioned stream has one block of features".into()));
+        }
+        let mut take = |name: &str| {
+            let count = container.f32s(name)?.1.len();
+            container.take_f32s(name, &[count])
+        };
+        let buffer = Buffer { x: take("stream.x")?, y: take("stream.y")?, w: take("stream.w")? };
+        let n = buffer.w.len();
+        if buffered
+            && (n == 0 || n >= CAPACITY || buffer.x.len() != n * f.columns() || buffer.y.len() % n != 0)
+        {
+            return Err(Error::Format("the first rows of the stream do not fit each other".into()));
+        }
+        let state = PreconditionedState::restore(container, FixedFeatures::from_expansion(iterate))?;
+        let learner = Preconditioned { buffer: buffered.then_some(buffer), settled, state };
         Ok(Self { standard, units, learner: Learner::Preconditioned(Box::new(learner)) })
     }
 }
