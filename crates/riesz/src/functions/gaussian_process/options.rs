@@ -56,7 +56,7 @@ pub struct GaussianProcessOptions {
     pub neighbours: usize,
     /// Most seconds spent on learning hyper-parameters; those found by then are taken. Conditioning on the rows comes
     /// after, however long it takes.
-    #[serde(skip)]
+    #[serde(skip_serializing)]
     pub max_time: Option<f64>,
     /// Seed of the order of the rows.
     #[serde(alias = "random_state")]
