@@ -101,7 +101,11 @@ def riesz(
         times |= {"pass_s": times["fit_s"], "pass_cpu_s": times["fit_cpu_s"]}
     mean, std = process.predict(data.X_test, return_std=True)
     times |= clock.read("predict")
-    found = {"ess": process.ess_, "gate": process.gate_, "log_evidence": process.log_evidence_}
+    found = {
+        "ess": process.ess_,
+        "exponent": process.exponent_,
+        "log_evidence": process.log_evidence_,
+    }
     return scores(data, mean, std) | times | found
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._particle_mirror_descent import ParticleMirrorDescent
     from riesz._posterior import CollapseWarning, Posterior
+    from riesz._posterior_variances import posterior_variances
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
     from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
@@ -42,6 +43,7 @@ __all__ = [
     "SparseGaussianProcessRegressor",
     "__version__",
     "load",
+    "posterior_variances",
     "simd_path",
 ]
 
@@ -62,6 +64,7 @@ _LATER = {
     "RandomFeatures": "_features",
     "SparseGaussianProcessRegressor": "_sparse_gaussian_process",
     "load": "_load",
+    "posterior_variances": "_posterior_variances",
 }
 
 

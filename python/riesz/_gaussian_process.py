@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from riesz._errors import InvalidInput
+from riesz._progress import progress
 from riesz._riesz import Process
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved
@@ -39,10 +40,15 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         Inducing points.
     neighbours : int, default=32
         Nearest rows that each row depends on beyond the inducing points.
+    max_time : float, optional
+        Most seconds spent on learning hyper-parameters; those found by then are taken. What
+        conditioning on the rows needs comes on top.
     random_state : int, RandomState or None, default=None
         Seed of the choice of rows; None draws one and keeps it in ``seed_``.
     n_jobs : int, optional
         Threads, all cores (or ``RAYON_NUM_THREADS``) unless given; their number changes nothing.
+    verbose : int, default=0
+        1 shows progress on one line of the standard error, 2 on a line for every step.
 
     Attributes
     ----------
@@ -62,6 +68,9 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         Log density of all targets, under the approximation where there is one.
     approximation_ : {"exact", "inducing"}
         How the posterior is computed.
+    jitter_ : float
+        What was added to ``noise_`` because the covariance of the rows was singular to rounding;
+        zero unless the noise is very small.
     seed_ : int
         The seed used.
 
@@ -96,8 +105,10 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         approximation: str = "auto",
         inducing: int = 1024,
         neighbours: int = 32,
+        max_time: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.signal = signal
         self.noise = noise
@@ -106,8 +117,10 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         self.approximation = approximation
         self.inducing = inducing
         self.neighbours = neighbours
+        self.max_time = max_time
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "GaussianProcessRegressor":
         """Learn the hyper-parameters that are not given, and condition on all rows.
@@ -125,7 +138,9 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         """
         X, y = self._data(X, y, reset=True)
         settings = settings_of(self, length_scales=self._scales(X.shape[1]))
-        return self._fitted(Process.fit(X, y, settings=settings, n_jobs=self.n_jobs))
+        with progress(self.verbose) as observer:
+            process = Process.fit(X, y, settings=settings, n_jobs=self.n_jobs, observer=observer)
+        return self._fitted(process)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "GaussianProcessRegressor":
         """Condition on further rows; the hyper-parameters of the first call stay as they are.
@@ -144,7 +159,8 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y)
         X, y = self._data(X, y, reset=False)
-        self._model.extend(X, y, n_jobs=self.n_jobs)
+        with progress(self.verbose) as observer:
+            self._model.extend(X, y, n_jobs=self.n_jobs, observer=observer)
         return self._fitted(self._model)
 
     def predict(
@@ -239,6 +255,7 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         self.bandwidth_ = float(np.exp(np.log(finite).mean())) if len(finite) else np.inf
         self.log_marginal_likelihood_ = summary["log_marginal_likelihood"]
         self.approximation_ = summary["approximation"]
+        self.jitter_ = summary["jitter"]
         self.seed_ = summary["seed"]
         return self
 

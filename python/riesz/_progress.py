@@ -17,6 +17,7 @@ _PHASES = {
     "ridge": "solving",
     "stream": "streaming",
     "posterior": "following the posterior",
+    "hyperparameters": "learning the hyper-parameters",
 }
 
 

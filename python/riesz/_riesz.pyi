@@ -42,6 +42,33 @@ def transform_features(
     seed: int,
     n_jobs: int | None = None,
 ) -> NDArray[np.float32]: ...
+def variances_by_ridge(
+    x: _Table,
+    test: _Table,
+    *,
+    kernel: _Kernel,
+    bandwidth: float,
+    noise: float,
+    n_blocks: int,
+    block_size: int,
+    seed: int,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]: ...
+def variances_by_operator(
+    x: _Table,
+    test: _Table,
+    *,
+    kernel: _Kernel,
+    bandwidth: float,
+    noise: float,
+    n_blocks: int,
+    block_size: int,
+    batch_size: int,
+    step: float,
+    delay: float,
+    seed: int,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]: ...
 
 class Density:
     @staticmethod
@@ -150,6 +177,8 @@ class SparseProcess:
         weights: NDArray[np.float64] | None = None,
         *,
         n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
     ) -> None: ...
     def marginals(
         self, x: _Table, *, n_jobs: int | None = None
@@ -183,6 +212,8 @@ class Process:
         *,
         settings: dict[str, Any],
         n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
     ) -> Process: ...
     def extend(
         self,
@@ -190,6 +221,8 @@ class Process:
         y: NDArray[np.float64],
         *,
         n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
     ) -> None: ...
     def mean(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float64]: ...
     def marginals(

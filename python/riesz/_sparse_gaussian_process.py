@@ -76,8 +76,8 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         Effective number of particles, ``1 / sum(weights_**2)``.
     log_evidence_ : float
         Log density of the targets, with equal prior probabilities of the particles.
-    gate_ : float
-        In predictions a particle of variance ``v`` has a share proportional to ``v**-gate_``.
+    exponent_ : float
+        In predictions a particle of variance ``v`` has a share proportional to ``v**-exponent_``.
         Chosen on held-out rows.
     n_rows_ : int
         Rows learnt from.
@@ -190,7 +190,8 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
         X, y, weights = self._data(X, y, sample_weight, reset=False)
-        self._model.extend(X, y, weights, n_jobs=self.n_jobs)
+        with progress(self.verbose) as observer:
+            self._model.extend(X, y, weights, n_jobs=self.n_jobs, observer=observer)
         return self._fitted(self._model)
 
     def predict(
@@ -275,7 +276,7 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         weights = np.exp(summary["log_weights"] - summary["log_evidence"])
         self.weights_ = weights / weights.sum()
         self.ess_ = float(1 / np.sum(self.weights_**2))
-        self.gate_ = summary["exponent"]
+        self.exponent_ = summary["exponent"]
         self.n_rows_ = summary["rows"]
         self.seed_ = summary["seed"]
         return self

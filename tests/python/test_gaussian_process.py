@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor as Peer
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from riesz import GaussianProcessRegressor, InvalidInput
+from riesz import GaussianProcessRegressor, InvalidInput, posterior_variances
 
 SCALES = np.array([0.8, 1.5, 3.0])
 SETTLED = {"signal": 1.7, "noise": 0.04, "length_scales": SCALES}
@@ -207,3 +207,75 @@ def test_bad_data_are_named(data):
         process.fit(X, y).predict(bad)
     with pytest.raises(InvalidInput, match="exclude each other"):
         process.predict(X_test, return_std=True, return_cov=True)
+
+
+def test_learning_keeps_its_time_and_conditions_on_all_rows():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, size=(3000, 4))
+    y = np.sin(X).sum(axis=1) + 0.1 * rng.normal(size=3000)
+    hurried = GaussianProcessRegressor(max_time=1e-6, random_state=0).fit(X, y)
+    # The first of the starts: length scales of √4 deviations, a tenth of the variance noise.
+    np.testing.assert_allclose(hurried.noise_, 0.1 * y.var(), rtol=1e-6)
+    np.testing.assert_allclose(hurried.length_scales_, 2 * X.std(axis=0), rtol=1e-6)
+    assert np.sqrt(np.mean((hurried.predict(X) - y) ** 2)) < 0.2
+    with pytest.raises(InvalidInput, match="max_time = -1 is outside"):
+        GaussianProcessRegressor(max_time=-1.0).fit(X[:9], y[:9])
+
+
+def test_progress_is_shown(data, capfd):
+    X, y, _ = data
+    GaussianProcessRegressor(verbose=2, random_state=0).fit(X, y)
+    lines = capfd.readouterr().err.splitlines()
+    learning = [line for line in lines if line.startswith("learning the hyper-parameters, loss ")]
+    assert len(learning) > 10
+    assert lines[-1].startswith("fitting ")
+    GaussianProcessRegressor(**SETTLED).fit(X, y)
+    assert capfd.readouterr().err == ""
+
+
+def test_equal_rows_without_noise_are_no_error(data):
+    X, y, _ = data
+    process = GaussianProcessRegressor(signal=1.0, noise=1e-18, length_scales=1.0)
+    process.fit(np.repeat(X[:30], 3, axis=0), np.repeat(y[:30], 3))
+    assert 0 < process.jitter_ < 1e-12
+    np.testing.assert_allclose(process.predict(X[:30]), y[:30], atol=1e-2)
+    assert GaussianProcessRegressor(**SETTLED).fit(X, y).jitter_ == 0
+
+
+def closed_form(kernel, X, X_test, noise):
+    """Return k(x, x) and what values at X leave of it."""
+    before = np.diag(kernel(X_test, X_test))
+    across = kernel(X, X_test)
+    solved = np.linalg.solve(kernel(X, X) + noise * np.eye(len(X)), across)
+    return before, before - np.sum(across * solved, axis=0)
+
+
+@pytest.mark.parametrize(("method", "tolerance"), [("ridge", 0.04), ("operator", 0.1)])
+@pytest.mark.parametrize(
+    ("name", "kernel", "noise"),
+    [
+        ("gaussian", lambda a, b: RBF()(a, b), 0.1),
+        ("2.5 * gaussian", lambda a, b: 2.5 * RBF()(a, b), 0.25),
+        ("polynomial(2, 1)", lambda a, b: (a @ b.T + 1) ** 2, 2.0),
+    ],
+)
+def test_variances_of_any_kernel(name, kernel, noise, method, tolerance):
+    rng = np.random.default_rng(0)
+    X, X_test = rng.uniform(-2, 2, size=(20, 2)), rng.uniform(-2, 2, size=(10, 2))
+    before, expected = closed_form(kernel, X, X_test, noise)
+    size = {"block_size": 512} if method == "ridge" else {"block_size": 64}
+    settings = {"kernel": name, "method": method, "n_blocks": 64, "random_state": 0, **size}
+    found = posterior_variances(X, X_test, noise=noise, **settings)
+    assert np.sqrt(np.mean((found - expected) ** 2)) < tolerance * before.max()
+    again = posterior_variances(X, X_test, noise=noise, n_jobs=1, **settings)
+    np.testing.assert_array_equal(found, again)
+
+
+def test_variances_name_what_is_wrong():
+    X = np.zeros((3, 2))
+    with pytest.raises(InvalidInput, match="method = 'exact' is unknown"):
+        posterior_variances(X, X, noise=1.0, method="exact")
+    with pytest.raises(InvalidInput, match="expected 2 columns, found 3"):
+        posterior_variances(X, np.zeros((1, 3)), noise=1.0)
+    with pytest.raises(InvalidInput, match="outside the domain"):
+        posterior_variances(X - 1, X, noise=1.0, kernel="chi_squared")

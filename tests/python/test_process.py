@@ -55,6 +55,33 @@ def test_an_interrupt_arrives_within_a_second(solver):
     assert waited < 1, f"{waited:.2f} s"
 
 
+@pytest.mark.parametrize("name", ["GaussianProcessRegressor", "SparseGaussianProcessRegressor"])
+def test_an_interrupt_ends_the_fit_of_a_gaussian_process(name):
+    script = f"""
+        import sys
+        import numpy as np
+        from riesz import {name} as Regressor
+        X = np.random.default_rng(0).normal(size=(20_000, 8))
+        try:
+            Regressor(learning_rows=4000, verbose=2).fit(X, np.sin(X).sum(axis=1))
+        except KeyboardInterrupt:
+            sys.exit(3)
+    """
+    with python(script) as process:
+        try:
+            for line in process.stderr:
+                if line.startswith("learning"):
+                    break
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            waited = time.monotonic() - sent
+        finally:
+            process.kill()
+    assert process.returncode == 3
+    assert waited < 5, f"{waited:.2f} s"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_are_not_copied(dtype):
     script = f"""

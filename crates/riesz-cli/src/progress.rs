@@ -48,6 +48,7 @@ fn name(phase: Phase) -> &'static str {
         Phase::Ridge => "ridge",
         Phase::Stream => "stream",
         Phase::Posterior => "posterior",
+        Phase::Hyperparameters => "hyper-parameters",
     }
 }
 

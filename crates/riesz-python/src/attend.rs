@@ -85,5 +85,6 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Ridge => "ridge",
         Phase::Stream => "stream",
         Phase::Posterior => "posterior",
+        Phase::Hyperparameters => "hyperparameters",
     }
 }

@@ -19,6 +19,7 @@ mod settings;
 mod sparse_process;
 mod threads;
 mod topics;
+mod variances;
 
 use pyo3::prelude::*;
 
@@ -56,6 +57,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::sparse_process::SparseProcess;
+
+    #[pymodule_export]
+    use crate::variances::{variances_by_operator, variances_by_ridge};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -22,31 +22,36 @@ pub struct Process(GaussianProcess);
 impl Process {
     /// Fits to rows `x` and targets `y`.
     #[staticmethod]
-    #[pyo3(signature = (x, y, *, settings, n_jobs=None))]
+    #[pyo3(signature = (x, y, *, settings, n_jobs=None, observer=None))]
     fn fit(
         py: Python<'_>,
         x: Table<'_>,
         y: PyReadonlyArray1<'_, f64>,
         settings: &Bound<'_, PyDict>,
         n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let options: GaussianProcessOptions = Settings::new(settings)?.read()?;
         options.check().map_err(to_py)?;
         let (rows, targets) = (x.rows()?, y.as_slice()?);
-        attended(py, n_jobs, None, |control| GaussianProcess::fit(&options, rows, targets, control)).map(Self)
+        attended(py, n_jobs, observer.as_ref(), |control| {
+            GaussianProcess::fit(&options, rows, targets, control)
+        })
+        .map(Self)
     }
 
     /// Conditions on further rows.
-    #[pyo3(signature = (x, y, *, n_jobs=None))]
+    #[pyo3(signature = (x, y, *, n_jobs=None, observer=None))]
     fn extend(
         &mut self,
         py: Python<'_>,
         x: Table<'_>,
         y: PyReadonlyArray1<'_, f64>,
         n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let (rows, targets) = (x.rows()?, y.as_slice()?);
-        attended(py, n_jobs, None, |control| self.0.extend(rows, targets, control))
+        attended(py, n_jobs, observer.as_ref(), |control| self.0.extend(rows, targets, control))
     }
 
     /// Means.
@@ -111,6 +116,7 @@ impl Process {
         summary.set_item("noise", hyper.noise)?;
         summary.set_item("length_scales", hyper.length_scales.clone().into_pyarray(py))?;
         summary.set_item("log_marginal_likelihood", self.0.log_marginal_likelihood())?;
+        summary.set_item("jitter", self.0.jitter())?;
         summary.set_item("approximation", if self.0.is_exact() { "exact" } else { "inducing" })?;
         summary.set_item("rows", self.0.len())?;
         summary.set_item("columns", self.0.columns())?;

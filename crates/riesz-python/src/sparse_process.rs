@@ -47,7 +47,7 @@ impl SparseProcess {
     }
 
     /// Learns from further rows.
-    #[pyo3(signature = (x, y, weights=None, *, n_jobs=None))]
+    #[pyo3(signature = (x, y, weights=None, *, n_jobs=None, observer=None))]
     fn extend(
         &mut self,
         py: Python<'_>,
@@ -55,10 +55,11 @@ impl SparseProcess {
         y: Vector<'_>,
         weights: Option<Vector<'_>>,
         n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let (rows, targets) = (x.rows()?, y.as_slice()?);
         let weights = weights.as_ref().map(|w| w.as_slice()).transpose()?;
-        attended(py, n_jobs, None, |control| self.0.extend(rows, targets, weights, control))
+        attended(py, n_jobs, observer.as_ref(), |control| self.0.extend(rows, targets, weights, control))
     }
 
     /// Means and variances of the function.
@@ -121,8 +122,8 @@ impl SparseProcess {
         summary.set_item("length_scales", hyper.length_scales.clone().into_pyarray(py))?;
         summary.set_item("log_weights", self.0.log_weights().into_pyarray(py))?;
         summary.set_item("log_evidence", self.0.log_evidence())?;
-        summary.set_item("exponent", self.0.gate().exponent)?;
-        summary.set_item("scale", self.0.gate().scale)?;
+        summary.set_item("exponent", self.0.weighting().exponent)?;
+        summary.set_item("scale", self.0.weighting().scale)?;
         summary.set_item("particles", self.0.inducing().len())?;
         summary.set_item("rows", self.0.seen())?;
         summary.set_item("columns", self.0.columns())?;

@@ -54,10 +54,12 @@
 //! | --- | --- |
 //! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
 //! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
+//! | [`gaussian`] | what Gaussian processes share: covariances, samples, hyper-parameters |
 //! | [`driver`] | the loop around a solver: progress, cancellation, time budget, checkpoints |
 //! | [`solver`] | block functional descent, functional stochastic gradients, ridge |
 //! | [`space`], [`operator`], [`loss`] | the other three kinds of part |
 //! | [`kernel`] | closed forms, and the random features that stand for them |
+//! | [`linalg`] | one Cholesky factorisation, conjugate gradients, quasi-Newton steps, k-means, special functions |
 //! | [`compute`] | the hot kernels behind one small boundary; the only unsafe code |
 //! | [`model`] | the file a fitted machine or a checkpoint lives in |
 //! | [`data`] | views of rows, and readers of data files |
@@ -73,8 +75,9 @@ pub mod distributions;
 pub mod driver;
 pub mod error;
 pub mod functions;
+pub mod gaussian;
 pub mod kernel;
-pub(crate) mod linalg;
+pub mod linalg;
 pub mod loss;
 pub mod model;
 pub mod operator;

@@ -4,10 +4,10 @@
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, Side};
 use riesz::data::Rows;
-use riesz::driver::quietly;
+use riesz::driver::{quietly, Control, Phase, Progress};
 use riesz::functions::{
-    ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions, Hyperparameters,
-    PosteriorOperatorConfig, Sampling,
+    operator_variances, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
+    Hyperparameters, PosteriorOperatorConfig, Sampling,
 };
 use riesz::kernel::{FeatureForm, FeatureMap, KernelSpec, Scaling};
 use riesz::model::{Container, Stored};
@@ -394,6 +394,103 @@ fn the_recursion_of_the_operator_converges() {
     let [early, late] = [0, 1].map(|k| runs.iter().map(|run| run[k]).sum::<f64>() / 3.0);
     let slope = (late / early).ln() / 4_f64.ln();
     assert!((-1.2..-0.3).contains(&slope) && late < 0.06, "{early} → {late}, slope {slope:.2}");
+}
+
+/// k(x, x) − k*ᵀ(K + σ²I)⁻¹k* of any kernel.
+fn variances_of(kernel: &KernelSpec, x: &[f32], test: &[f32], noise: f64) -> Vec<f64> {
+    let k = |a: &[f32], b: &[f32]| {
+        let row = |rows: &[f32], i: usize| [rows[i * COLUMNS], rows[i * COLUMNS + 1]];
+        Mat::from_fn(a.len() / COLUMNS, b.len() / COLUMNS, |i, j| {
+            kernel.evaluate(&row(a, i), &row(b, j), 1.0).unwrap()
+        })
+    };
+    let mut system = k(x, x);
+    (0..system.nrows()).for_each(|i| system[(i, i)] += noise);
+    let across = k(x, test);
+    let explained = across.transpose() * Llt::new(system.as_ref(), Side::Lower).unwrap().solve(&across);
+    let own = k(test, test);
+    (0..own.nrows()).map(|i| own[(i, i)] - explained[(i, i)]).collect()
+}
+
+/// Kernels that are not one at equal rows. Both routes converge to the closed form as they have more features; errors are
+/// relative to the largest variance before there were data, and those of 1/√M within a factor of two.
+#[test]
+fn variances_of_kernels_that_are_not_one_at_equal_rows() {
+    let (n, t) = (20, 10);
+    let (x, test) = (rows(0, n), rows(1, t));
+    let (seen, at) = (Rows::single(&x, COLUMNS).unwrap(), Rows::single(&test, COLUMNS).unwrap());
+    for name in ["polynomial(2, 1)", "arc_cosine(1)", "2.5 * gaussian", "gaussian + 0.5 * polynomial(2, 1)"] {
+        let kernel: KernelSpec = name.parse().unwrap();
+        let map = |m| FeatureMap::new(kernel.clone(), 1.0, m, Seed(3), Scaling::identity(COLUMNS)).unwrap();
+        let square = map(8).mean_square(seen).unwrap();
+        let noise = 0.1 * square;
+        let exact = variances_of(&kernel, &x, &test, noise);
+        let before = variances_of(&kernel, &x, &test, 1e12 * square);
+        let size = before.iter().copied().fold(0.0, f64::max);
+        let ridge = |blocks| distance(&ridge_variances(&map(512), blocks, seen, at, noise).unwrap(), &exact);
+        let (few, many) = (ridge(2) / size, ridge(64) / size);
+        assert!(many < 0.04 && many < 0.5 * few, "{name}: {few} → {many}");
+        let schedule = Schedule::Inverse { theta: 60.0 / square, delay: 20.0 };
+        let config = PosteriorOperatorConfig { map: map(64), ridge: noise / n as f64, schedule };
+        let found = operator_variances(config, 64, 64, seen, at).unwrap();
+        let error = distance(&found, &exact) / size;
+        assert!(error < 0.1, "{name}: operator {error}");
+    }
+}
+
+/// However little time there is, one start is looked at, and all rows are conditioned on.
+#[test]
+fn the_time_for_hyperparameters_is_kept() {
+    let x = rows(0, 600);
+    let y = targets(&x, 0);
+    let looked = |max_time: Option<f64>| {
+        let options = GaussianProcessOptions { max_time, ..GaussianProcessOptions::new(Seed(3)) };
+        let (mut phases, mut go_on) = ((0, 0), || false);
+        let mut observe = |p: &Progress| match p.phase {
+            Phase::Hyperparameters => phases.0 += 1,
+            _ => phases.1 += 1,
+        };
+        let mut control = Control::new(&mut go_on, &mut observe);
+        let process = GaussianProcess::fit(&options, Rows::single(&x, COLUMNS).unwrap(), &y, &mut control);
+        assert_eq!(process.unwrap().len(), 600);
+        phases
+    };
+    assert_eq!(looked(Some(1e-9)).0, 1);
+    let (steps, panels) = looked(None);
+    assert!(steps > 20 && panels > 2, "{steps} {panels}");
+}
+
+#[test]
+fn a_fit_can_be_cancelled_while_it_learns_and_while_it_conditions() {
+    let x = rows(0, 600);
+    let y = targets(&x, 0);
+    for options in [
+        GaussianProcessOptions::new(Seed(3)),
+        settled(Approximation::Exact),
+        settled(Approximation::Inducing),
+    ] {
+        let mut asked = 0;
+        let mut cancelled = || {
+            asked += 1;
+            asked > 2
+        };
+        let mut ignore = |_: &Progress| {};
+        let mut control = Control::new(&mut cancelled, &mut ignore);
+        let fit = GaussianProcess::fit(&options, Rows::single(&x, COLUMNS).unwrap(), &y, &mut control);
+        assert!(matches!(fit, Err(Error::Cancelled { .. })));
+    }
+}
+
+/// Equal rows and a noise below the rounding of s²: the posterior says by how much the noise was raised.
+#[test]
+fn a_covariance_singular_to_rounding_is_no_error() {
+    let x = vec![0.5_f32; 60 * COLUMNS];
+    let options = GaussianProcessOptions { noise: Some(1e-18), ..settled(Approximation::Exact) };
+    let process = fit(&options, &x, &vec![7.0; 60]);
+    assert!(process.jitter() > 0.0 && process.jitter() < 1e-12, "{}", process.jitter());
+    let at = Rows::single(&x[..COLUMNS], COLUMNS).unwrap();
+    assert_close(&process.mean(at).unwrap(), &[7.0], 1e-9);
+    assert_eq!(fit(&settled(Approximation::Exact), &rows(0, 60), &vec![0.0; 60]).jitter(), 0.0);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Groups of weighted particles: a Gaussian mixture whose number of components is inferred.
 
 use super::factor::{moments, Factor};
-use super::special::log_sum_exp;
 use super::weights::systematic;
+use crate::linalg::k_means::{k_means, Clusters};
+use crate::linalg::special::log_sum_exp;
 use crate::random::{uniform_open, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
 
@@ -105,20 +106,8 @@ struct Mixture {
 impl Mixture {
     /// Centres by k-means++ and a few iterations of Lloyd's, all with the same round covariance.
     fn start(white: &[f64], weights: &[f64], d: usize, k: usize, address: Address) -> Self {
-        let mut mean = Self::spread_centres(white, weights, d, k, address);
-        let mut nearest = Vec::new();
-        for _ in 0..LLOYD {
-            nearest = white.chunks_exact(d).map(|z| closest(z, &mean, d)).collect::<Vec<_>>();
-            let mut total = vec![0.0; k];
-            let mut sum = vec![0.0; k * d];
-            for ((z, &(c, _)), w) in white.chunks_exact(d).zip(&nearest).zip(weights) {
-                total[c] += w;
-                sum[c * d..][..d].iter_mut().zip(z).for_each(|(s, z)| *s += w * z);
-            }
-            for c in (0..k).filter(|&c| total[c] > 0.0) {
-                (0..d).for_each(|j| mean[c * d + j] = sum[c * d + j] / total[c]);
-            }
-        }
+        let uniform = |c| uniform_open(address.words(c)[0]);
+        let Clusters { centres: mean, nearest } = k_means(white, weights, d, k, LLOYD, uniform);
         let variance = nearest.iter().zip(weights).map(|((_, r), w)| w * r).sum::<f64>() / d as f64;
         let mut share = vec![1e-3; k];
         nearest.iter().zip(weights).for_each(|(&(c, _), w)| share[c] += w);
@@ -127,26 +116,6 @@ impl Mixture {
         let round: Vec<f64> =
             (0..d * d).map(|i| if i % (d + 1) == 0 { variance.max(1e-4) } else { 0.0 }).collect();
         Self { dimension: d, share, mean, factor: vec![Factor::of(&round, d); k] }
-    }
-
-    /// k particles, each far from those before: drawn by weight times squared distance to the nearest.
-    fn spread_centres(white: &[f64], weights: &[f64], d: usize, k: usize, address: Address) -> Vec<f64> {
-        let mut chance = weights.to_vec();
-        let mut centres: Vec<f64> = Vec::with_capacity(k * d);
-        for c in 0..k {
-            let threshold = uniform_open(address.words(c as u32)[0]) * chance.iter().sum::<f64>();
-            let mut cumulative = 0.0;
-            let drawn = chance.iter().position(|p| {
-                cumulative += p;
-                cumulative > threshold
-            });
-            let drawn = drawn.unwrap_or(c % weights.len());
-            centres.extend_from_slice(&white[drawn * d..][..d]);
-            for ((p, w), z) in chance.iter_mut().zip(weights).zip(white.chunks_exact(d)) {
-                *p = w * closest(z, &centres, d).1;
-            }
-        }
-        centres
     }
 
     /// Expectation–maximisation; returns Σ_i w_i log p(θ_i) and the mixture.
@@ -222,18 +191,6 @@ impl Mixture {
             *out = constants[c] - 0.5 * z.iter().map(|z| z * z).sum::<f64>();
         }
     }
-}
-
-/// The nearest centre and the squared distance to it.
-fn closest(point: &[f64], centres: &[f64], d: usize) -> (usize, f64) {
-    let mut best = (0, f64::INFINITY);
-    for (c, centre) in centres.chunks_exact(d).enumerate() {
-        let distance: f64 = point.iter().zip(centre).map(|(x, y)| (x - y) * (x - y)).sum();
-        if distance < best.1 {
-            best = (c, distance);
-        }
-    }
-    best
 }
 
 #[cfg(test)]

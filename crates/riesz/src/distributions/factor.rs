@@ -1,9 +1,9 @@
 //! Covariances of particles and what stands for their square roots, for dimensions up to some hundred.
 
-use crate::functions::gaussian_process::factor::Factor as Cholesky;
+use crate::linalg::cholesky::{factorise, with_jitter};
 use faer::Mat;
 
-/// Smallest eigenvalue that is told from zero, as a share of the mean one.
+/// Rounding of the entries of a covariance: smallest eigenvalue that is told from zero, as a share of the mean one.
 const FLOOR: f64 = 1e-12;
 
 /// Σ = L Lᵀ with L lower triangular.
@@ -14,21 +14,23 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// The factor of `covariance` + εI, with the least ε = 0, 1e-12, 1e-11, … of the mean variance for which there is
-    /// one; a covariance of zero or without numbers becomes the smallest multiple of I that can be inverted.
+    /// The factor of `covariance` + εI, ε zero wherever that is possible ([`with_jitter`]); a covariance of zero or without
+    /// numbers becomes the smallest multiple of I that can be inverted.
     pub(super) fn of(covariance: &[f64], dimension: usize) -> Self {
-        let mean = (0..dimension).map(|i| covariance[i * (dimension + 1)]).sum::<f64>() / dimension as f64;
-        let mut ridge = 0.0;
+        let d = dimension;
+        let mean = (0..d).map(|i| covariance[i * (d + 1)]).sum::<f64>() / d as f64;
         if mean.is_finite() && mean > f64::MIN_POSITIVE / FLOOR {
-            for _ in 0..14 {
-                if let Some(lower) = cholesky(covariance, dimension, ridge * mean) {
-                    return Self { dimension, lower };
-                }
-                ridge = if ridge == 0.0 { FLOOR } else { 10.0 * ridge };
+            let factor = with_jitter(FLOOR, |share| {
+                let mut a = Mat::from_fn(d, d, |i, j| covariance[i * d + j]);
+                Ok(factorise(a.as_mut(), share, &mut || Ok(()))?.map(|_| a))
+            });
+            if let Ok(Some(factor)) = factor {
+                let entry = |k: usize| if k % d <= k / d { factor[(k / d, k % d)] } else { 0.0 };
+                return Self { dimension, lower: (0..d * d).map(entry).collect() };
             }
         }
         let scale = if mean.is_finite() && mean > 0.0 { mean.sqrt() } else { 1e-150 };
-        let lower = (0..dimension * dimension).map(|i| if i % (dimension + 1) == 0 { scale } else { 0.0 });
+        let lower = (0..d * d).map(|i| if i % (d + 1) == 0 { scale } else { 0.0 });
         Self { dimension, lower: lower.collect() }
     }
 
@@ -68,16 +70,6 @@ impl Factor {
             point[i] = centre[i] + row.iter().zip(z).map(|(l, z)| l * z).sum::<f64>();
         }
     }
-}
-
-/// The lower factor of A + εI, or `None` where it has none or a pivot is below a few roundings of the variance itself.
-fn cholesky(a: &[f64], d: usize, ridge: f64) -> Option<Vec<f64>> {
-    let raised = Mat::from_fn(d, d, |i, j| a[i * d + j] + if i == j { ridge } else { 0.0 });
-    let factor = Cholesky::new(raised)?;
-    let lower = factor.lower();
-    let noise = |i: usize| lower[(i, i)].powi(2) <= 4.0 * f64::EPSILON * a[i * (d + 1)].abs();
-    let entry = |k: usize| if k % d <= k / d { lower[(k / d, k % d)] } else { 0.0 };
-    (!(0..d).any(noise)).then(|| (0..d * d).map(entry).collect())
 }
 
 /// Mean and covariance of weighted rows, the weights summing to one.

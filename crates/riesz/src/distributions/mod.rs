@@ -25,9 +25,9 @@ pub mod models;
 mod paper;
 mod posterior;
 mod proposal;
-pub mod special;
 pub mod weights;
 
+pub use crate::linalg::special;
 pub use adaptive::{adaptive, AdaptiveOptions, Renewal};
 pub use model::{Model, Particles};
 pub use paper::{paper, PaperOptions, Strategy};

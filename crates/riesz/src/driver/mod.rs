@@ -28,6 +28,8 @@ pub enum Phase {
     Stream,
     /// Following a posterior.
     Posterior,
+    /// Learning the hyper-parameters of a Gaussian process.
+    Hyperparameters,
 }
 
 /// Where a fit stands.

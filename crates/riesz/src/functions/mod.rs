@@ -1,7 +1,7 @@
 //! Learning over functions: the tasks users have (part I).
 
 mod density_ratio;
-pub(crate) mod gaussian_process;
+mod gaussian_process;
 mod geometry;
 mod kernel_machine;
 mod novelty;
@@ -9,12 +9,13 @@ mod quantile;
 mod random_features;
 mod stored;
 
+pub use crate::gaussian::{log_marginal_likelihood, Family, Hyperparameters};
 pub use density_ratio::{
     DensityRatio, DensityRatioLoss, DensityRatioOptions, DensityRatioSummary, Divergences, Sample,
 };
 pub use gaussian_process::{
-    log_marginal_likelihood, ridge_variances, Approximation, Family, GaussianProcess, GaussianProcessOptions,
-    Hyperparameters, PosteriorOperator, PosteriorOperatorConfig, Sampling,
+    operator_variances, ridge_variances, Approximation, GaussianProcess, GaussianProcessOptions,
+    PosteriorOperator, PosteriorOperatorConfig, Sampling,
 };
 pub use kernel_machine::{
     Bandwidth, Calibration, ColumnScaling, HistoryEntry, KernelMachine, Options, SolverSpec, Summary, Task,

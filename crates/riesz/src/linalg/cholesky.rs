@@ -13,6 +13,8 @@ use std::ops::Range;
 
 /// Columns one thread works on at a time.
 pub(crate) const COLUMNS: usize = 64;
+/// Matrices up to this size are factorised as one panel: waking other threads would cost more than they bring.
+const SMALL: usize = 512;
 /// Columns factorised, and columns of an inverse computed, at a time.
 pub(crate) const PANEL: usize = 128;
 
@@ -65,9 +67,10 @@ pub(crate) fn factorise(
     let added = share * (0..n).map(|i| a[(i, i)]).sum::<f64>() / n.max(1) as f64;
     (0..n).for_each(|i| a[(i, i)] += added);
     let diagonal: Vec<f64> = (0..n).map(|i| a[(i, i)]).collect();
-    for start in (0..n).step_by(PANEL) {
+    let panel = if n <= SMALL { SMALL } else { PANEL };
+    for start in (0..n).step_by(panel) {
         check()?;
-        let width = PANEL.min(n - start);
+        let width = panel.min(n - start);
         let (left, mut right) = a.as_mut().get_mut(start.., start..).split_at_col_mut(width);
         let (mut corner, mut below) = left.split_at_row_mut(width);
         if !factorise_corner(corner.as_mut()) {
@@ -239,7 +242,7 @@ mod tests {
     /// Sizes around the panels' borders; the condition number is at most n + 1.
     #[test]
     fn factors_and_inverses_are_those_of_their_matrix() {
-        for n in [1, 5, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL + 37] {
+        for n in [1, 5, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL + 37, SMALL, SMALL + 1] {
             let entry = |i: usize, j: usize| (-0.1 * (i as f64 - j as f64).powi(2)).exp();
             let a = Mat::from_fn(n, n, |i, j| entry(i, j) + f64::from(i == j));
             let factor = Cholesky::new(a.clone()).unwrap();
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_indefinite_matrix_has_no_factor() {
-        for n in [2, PANEL + 3] {
+        for n in [2, SMALL + 3] {
             let mut a = Mat::<f64>::identity(n, n);
             a[(n - 1, n - 1)] = -1.0;
             assert!(Cholesky::new(a).is_none());
@@ -282,7 +285,7 @@ mod tests {
     /// times that; what is well conditioned is left as it is.
     #[test]
     fn rounding_is_made_up_for_and_no_more() {
-        for (n, rounding) in [(20, SINGLE), (PANEL + 9, SINGLE), (20, 1e-12)] {
+        for (n, rounding) in [(20, SINGLE), (SMALL + 9, SINGLE), (20, 1e-12)] {
             let a = nearly_singular(n, rounding);
             assert!(Cholesky::new(a.clone()).is_none(), "{n}");
             let attempt = |share| {
@@ -341,79 +344,6 @@ mod tests {
             for j in 0..n {
                 let [a, b] = [&one, &other].map(|factor| &factor.lower.col_as_slice(j)[j..]);
                 assert_eq!(a, b, "{threads} threads, column {j}");
-            }
-        }
-    }
-}
-#[cfg(test)]
-mod timing {
-    use super::*;
-    #[test]
-    #[ignore]
-    fn timing() {
-        let best = |mut f: Box<dyn FnMut()>, reps: usize| {
-            (0..reps)
-                .map(|_| {
-                    let t = std::time::Instant::now();
-                    f();
-                    t.elapsed().as_secs_f64()
-                })
-                .fold(f64::INFINITY, f64::min)
-        };
-        for threads in [1, 2] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            for n in [64_usize, 256, 512, 1024, 2048, 4096] {
-                let reps = if n <= 512 {
-                    40
-                } else if n <= 1024 {
-                    12
-                } else if n <= 2048 {
-                    5
-                } else {
-                    2
-                };
-                let a: Vec<f64> = (0..n * n)
-                    .map(|i| {
-                        let (r, c) = (i / n, i % n);
-                        (-0.1 * (r as f64 - c as f64).abs()).exp() + f64::from(r == c)
-                    })
-                    .collect();
-                for what in ["faer seq row", "faer seq col", "faer par row", "panel row", "panel col"] {
-                    let a = a.clone();
-                    let t =
-                        pool.install(|| {
-                            best(
-                                Box::new(move || {
-                                    let mut b = a.clone();
-                                    let m = if what.ends_with("row") {
-                                        MatMut::from_row_major_slice_mut(&mut b, n, n)
-                                    } else {
-                                        MatMut::from_column_major_slice_mut(&mut b, n, n)
-                                    };
-                                    match what {
-                                        "faer seq row" | "faer seq col" => assert!(factorise_corner(m)),
-                                        "faer par row" => {
-                                            let par = faer::get_global_parallelism();
-                                            let mut memory = MemBuffer::new(
-                                                cholesky_in_place_scratch::<f64>(n, par, Default::default()),
-                                            );
-                                            cholesky_in_place(
-                                                m,
-                                                Default::default(),
-                                                par,
-                                                MemStack::new(&mut memory),
-                                                Default::default(),
-                                            )
-                                            .unwrap();
-                                        }
-                                        _ => assert!(factorise(m, 0.0, &mut || Ok(())).unwrap().is_some()),
-                                    }
-                                }),
-                                reps,
-                            )
-                        });
-                    println!("{threads} threads n {n} {what}: {:.2} ms", 1e3 * t);
-                }
             }
         }
     }

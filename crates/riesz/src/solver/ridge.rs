@@ -2,12 +2,14 @@
 
 use super::check_ridge;
 use crate::compute;
-use crate::data::{tiles, Rows, TILE};
+use crate::data::Rows;
 use crate::error::{positive, Error, Result};
+use crate::linalg::cholesky::{factorise, solve_in_place, with_jitter, COLUMNS, SINGLE};
+use crate::linalg::conjugate_gradients::{conjugate_gradients, Solution, Stop};
 use crate::random::BlockIndex;
 use crate::space::{FeatureExpansion, Function};
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -108,52 +110,50 @@ impl Ridge {
         right: Vec<f64>,
     ) -> Result<(Vec<f64>, RidgeInfo)> {
         let n = rows.len();
-        let mut kernel = self.kernel_matrix(f, rows)?;
-        for j in 0..n {
-            let column = kernel.col_as_slice_mut(j);
-            column.iter_mut().zip(roots).for_each(|(k, r)| *k *= r * roots[j]);
-            column[j] += shift;
-        }
-        let factor = Llt::new(kernel.as_ref(), Side::Lower).map_err(|_| Error::NotPositiveDefinite {
-            block: 0,
-            size: n,
-            raise: "ridge",
+        let lower = with_jitter(SINGLE, |share| {
+            let mut system = self.kernel_matrix(f, rows)?;
+            for (j, column) in system.col_iter_mut().enumerate() {
+                column.iter_mut().zip(roots).skip(j).for_each(|(k, r)| *k *= r * roots[j]);
+            }
+            (0..n).for_each(|j| system[(j, j)] += shift);
+            Ok(factorise(system.as_mut(), share, &mut || Ok(()))?.map(|_| system))
         })?;
+        let lower = lower.ok_or(Error::NotPositiveDefinite { block: 0, size: n, raise: "ridge" })?;
         let c = right.len() / n.max(1);
         let mut x = Mat::from_fn(n, c, |i, j| right[j * n + i]);
-        factor.solve_in_place(x.as_mut());
+        solve_in_place(lower.as_ref(), x.as_mut());
         let solution = (0..c * n).map(|i| x[(i % n, i / n)]).collect();
         Ok((solution, RidgeInfo { iterations: 0, residual: 0.0 }))
     }
 
-    /// K = ΦΦᵀ/M, summed block by block in single precision products and double precision sums.
+    /// The lower triangle of K = ΦΦᵀ/M, summed block by block in single precision products and double precision sums, panels
+    /// of its columns by one thread each.
     fn kernel_matrix(&self, f: &FeatureExpansion, rows: Rows<'_>) -> Result<Mat<f64>> {
         let (n, m) = (rows.len(), f.map().block_size);
         let mut kernel = Mat::<f64>::zeros(n, n);
         let mut phi = vec![0.0_f32; n * m];
-        let mut product = Mat::<f32>::zeros(n, n);
         let factor = 1.0 / (m * self.config.blocks) as f64;
         for b in 0..self.config.blocks {
             compute::features(f.device(), &f.map().draw(BlockIndex(b as u64))?, rows, &mut phi)?;
-            let phi = faer::MatRef::from_row_major_slice(&phi, n, m);
-            let par = faer::get_global_parallelism();
-            faer::linalg::matmul::matmul(
-                product.as_mut(),
-                faer::Accum::Replace,
-                phi,
-                phi.transpose(),
-                1.0,
-                par,
+            let phi = MatRef::from_row_major_slice(&phi, n, m);
+            kernel.par_col_chunks_mut(COLUMNS).enumerate().for_each_init(
+                || Mat::<f32>::zeros(n, COLUMNS),
+                |product, (i, panel)| {
+                    let (first, columns) = (i * COLUMNS, panel.ncols());
+                    let below = phi.subrows(first, n - first);
+                    let mut product = product.as_mut().get_mut(..n - first, ..columns);
+                    let own = below.subrows(0, columns).transpose();
+                    matmul(product.as_mut(), Accum::Replace, below, own, 1.0, Par::Seq);
+                    let panel = panel.subrows_mut(first, n - first);
+                    for (column, add) in panel.col_iter_mut().zip(product.col_iter()) {
+                        column.iter_mut().zip(add.iter()).for_each(|(k, &p)| *k += factor * f64::from(p));
+                    }
+                },
             );
-            for j in 0..n {
-                let (column, add) = (kernel.col_as_slice_mut(j), product.col_as_slice(j));
-                column.iter_mut().zip(add).for_each(|(k, &p)| *k += factor * f64::from(p));
-            }
         }
         Ok(kernel)
     }
 
-    /// Conjugate gradients on all outputs at once, each with its own step.
     fn conjugate_gradients(
         &self,
         f: &FeatureExpansion,
@@ -163,34 +163,12 @@ impl Ridge {
         right: &[f64],
         progress: &mut impl FnMut(usize, f64) -> Result<()>,
     ) -> Result<(Vec<f64>, RidgeInfo)> {
-        let n = rows.len();
-        let dot = |a: &[f64], b: &[f64]| tiled_dot(a, b);
-        let norms: Vec<f64> = right.chunks(n).map(|b| dot(b, b).max(f64::MIN_POSITIVE)).collect();
-        let mut x = vec![0.0; right.len()];
-        let (mut r, mut p) = (right.to_vec(), right.to_vec());
-        let mut rho: Vec<f64> = norms.clone();
-        let worst = |rho: &[f64]| rho.iter().zip(&norms).map(|(r, b)| (r / b).sqrt()).fold(0.0, f64::max);
-        for iteration in 0..self.config.max_iterations {
-            let residual = worst(&rho);
-            progress(iteration, residual)?;
-            if residual <= self.config.tolerance {
-                return Ok((x, RidgeInfo { iterations: iteration, residual }));
-            }
-            let q = self.multiply(f, rows, roots, shift, &p)?;
-            for (k, rho) in rho.iter_mut().enumerate() {
-                let run = k * n..(k + 1) * n;
-                let step = *rho / dot(&p[run.clone()], &q[run.clone()]).max(f64::MIN_POSITIVE);
-                x[run.clone()].iter_mut().zip(&p[run.clone()]).for_each(|(x, p)| *x += step * p);
-                r[run.clone()].iter_mut().zip(&q[run.clone()]).for_each(|(r, q)| *r -= step * q);
-                let new = dot(&r[run.clone()], &r[run.clone()]);
-                let ratio = new / rho.max(f64::MIN_POSITIVE);
-                p[run.clone()].iter_mut().zip(&r[run]).for_each(|(p, r)| *p = r + ratio * *p);
-                *rho = new;
-            }
-        }
-        let (iterations, residual) = (self.config.max_iterations, worst(&rho));
-        let wanted = self.config.tolerance;
-        Err(Error::NotConverged { method: "conjugate gradients", iterations, residual, wanted })
+        let RidgeConfig { tolerance, max_iterations, .. } = self.config;
+        let stop = Stop { tolerance, max_iterations };
+        let multiply = |p: &[f64]| self.multiply(f, rows, roots, shift, p);
+        let Solution { x, iterations, residual } =
+            conjugate_gradients(right, rows.len(), stop, multiply, progress)?;
+        Ok((x, RidgeInfo { iterations, residual }))
     }
 
     /// (W^½ K W^½ + nνI) p, one run of n numbers per output.
@@ -212,14 +190,6 @@ impl Ridge {
         }
         Ok((0..c * n).map(|i| f64::from(out[i % n * c + i / n]) * roots[i % n] + shift * p[i]).collect())
     }
-}
-
-/// ⟨a, b⟩ summed tile by tile in a fixed order.
-fn tiled_dot(a: &[f64], b: &[f64]) -> f64 {
-    let all: Vec<_> = tiles(a.len()).collect();
-    let partial = |t: std::ops::Range<usize>| a[t.clone()].iter().zip(&b[t]).map(|(a, b)| a * b).sum::<f64>();
-    debug_assert!(all.len() <= a.len() / TILE + 1);
-    all.into_par_iter().map(partial).collect::<Vec<_>>().into_iter().sum()
 }
 
 #[cfg(test)]
@@ -302,5 +272,25 @@ mod tests {
         assert!(RidgeConfig { ridge: f64::NAN, ..good }.build().is_err());
         assert!(RidgeConfig { blocks: 0, ..good }.build().is_err());
         assert!(RidgeConfig { tolerance: 0.0, ..good }.build().is_err());
+    }
+
+    /// On more rows than 2,048, with more than one panel of everything.
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let n = 2_100;
+        let x: Vec<f32> = (0..2 * n).map(|i| ((i * 37) % 1_009) as f32 / 500.0 - 1.0).collect();
+        let y: Vec<f32> = (0..n * OUTPUTS).map(|i| (i as f32 * 0.37).sin()).collect();
+        let fit = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let (rows, weights) = (Rows::single(&x, 2).unwrap(), vec![1.0; n]);
+            let run = || solver(1).fit(expansion(), rows, &y, &weights, |_, _| Ok(())).unwrap();
+            let (f, _) = pool.install(run);
+            (0..f.len()).flat_map(|b| f.coefficients(b).to_vec()).collect::<Vec<f32>>()
+        };
+        let one = fit(1);
+        assert!(one.iter().any(|a| *a != 0.0));
+        for threads in [2, 3] {
+            assert_eq!(one, fit(threads), "{threads} threads");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::sums::Tolerance;
 use crate::error::{non_negative, positive, Error, Result};
+use crate::linalg::special::ln_gamma;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
@@ -60,23 +61,17 @@ impl DensityKernel {
     pub(super) fn log_integral(self, d: usize) -> f64 {
         let n = d as f64;
         // Volume of the unit ball and surface of the unit sphere.
-        let ball = 0.5 * n * PI.ln() - log_gamma_of_half(d + 2);
+        let ball = 0.5 * n * PI.ln() - ln_gamma(0.5 * n + 1.0);
         let sphere = n.ln() + ball;
         match self {
             Self::Gaussian => 0.5 * n * TAU.ln(),
             Self::Tophat => ball,
             Self::Epanechnikov => ball + (2.0 / (n + 2.0)).ln(),
-            Self::Exponential => sphere + log_gamma_of_half(2 * d),
+            Self::Exponential => sphere + ln_gamma(n),
             Self::Linear => ball - (n + 1.0).ln(),
             Self::Cosine => sphere + radial_cosine(d).ln(),
         }
     }
-}
-
-/// log Γ(k/2) for k ≥ 1, by Γ(x + 1) = x Γ(x).
-fn log_gamma_of_half(k: usize) -> f64 {
-    let (start, first) = if k.is_multiple_of(2) { (0.0, 2) } else { (0.5 * PI.ln(), 1) };
-    start + (first..k).step_by(2).map(|i| (0.5 * i as f64).ln()).sum::<f64>()
 }
 
 /// ∫₀¹ r^{d−1} cos(½πr) dr, by Simpson's rule where the recursion by parts would cancel.

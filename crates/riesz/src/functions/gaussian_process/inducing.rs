@@ -1,20 +1,23 @@
 //! The posterior of many rows: inducing points for what is smooth, neighbours for what is left.
 
-use super::covariance::{
+use super::neighbours::Neighbourhood;
+use crate::data::{tiles, TILE};
+use crate::driver::{Control, Phase};
+use crate::error::Result;
+use crate::gaussian::covariance::{
     add_noise, correlation, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points,
 };
-use super::factor::{add_product, add_square, dot, Factor};
-use super::likelihood::gaussian_log_density;
-use super::neighbours::Neighbourhood;
-use super::pathwise::{Draw, PriorSamples};
-use crate::data::{tiles, TILE};
-use crate::error::Result;
+use crate::gaussian::likelihood::gaussian_log_density;
+use crate::gaussian::pathwise::{Draw, PriorSamples};
+use crate::gaussian::report;
+use crate::linalg::cholesky::{add_product, add_square};
+use crate::linalg::{dot, Cholesky};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 
-/// Added to the diagonal of K_uu, relative to s².
-const JITTER: f64 = 1e-8;
+/// Added to the diagonal of K_uu, relative to s²: ψ is in single precision, and L⁻¹ must not multiply its rounding by more.
+const NUGGET: f64 = 1e-8;
 /// Least variance of a residual, relative to s².
 const LEAST: f64 = 1e-9;
 /// Earlier rows among which the neighbours of a training row are looked for.
@@ -54,11 +57,11 @@ pub(super) struct Inducing {
     targets: Vec<f64>,
     inducing: Points,
     /// L.
-    prior: Factor,
+    prior: Cholesky,
     /// ψ of all rows, n×M row-major.
     psi: Vec<f32>,
     /// Factor of B.
-    system: Factor,
+    system: Cholesky,
     /// B⁻¹b.
     weights: Vec<f64>,
     log_marginal_likelihood: f64,
@@ -85,14 +88,17 @@ impl Inducing {
         sizes: Sizes,
         points: Points,
         targets: Vec<f64>,
-        mut check: impl FnMut() -> Result<()>,
+        control: &mut Control<'_>,
     ) -> Result<Self> {
         let m = sizes.inducing.min(points.len());
         let inducing = points.select(0..m);
-        let mut k = symmetric_kernel_matrix(h.signal, &inducing);
-        add_noise(&mut k, JITTER * h.signal);
-        let prior = Factor::of_covariance(k)?;
-        let empty = Factor::from_lower(Mat::zeros(0, 0));
+        let covariance = || {
+            let mut k = symmetric_kernel_matrix(h.signal, &inducing);
+            add_noise(&mut k, NUGGET * h.signal);
+            k
+        };
+        let prior = Cholesky::of_covariance(covariance, &mut || control.check(0))?;
+        let empty = Cholesky::from_lower(Mat::zeros(0, 0), 0.0);
         let mut this = Self {
             sizes,
             psi: Vec::with_capacity(points.len() * m),
@@ -106,22 +112,22 @@ impl Inducing {
             log_marginal_likelihood: 0.0,
         };
         for tile in tiles(this.points.len()) {
-            check()?;
+            control.check(0)?;
             let psi = this.features(h, &this.points.select(tile));
             (0..psi.ncols()).for_each(|i| this.psi.extend(psi.col_as_slice(i).iter().map(|&v| v as f32)));
         }
-        this.condition(h, check)?;
+        this.condition(h, control)?;
         Ok(this)
     }
 
     /// B, b and the likelihood, tile by tile.
-    fn condition(&mut self, h: &Hyperparameters, mut check: impl FnMut() -> Result<()>) -> Result<()> {
+    fn condition(&mut self, h: &Hyperparameters, control: &mut Control<'_>) -> Result<()> {
         let (n, m) = (self.points.len(), self.inducing.len());
         let mut b = Mat::<f64>::identity(m, m);
         let mut right = vec![0.0; m];
         let (mut misfit, mut log_det) = (0.0, 0.0);
         for tile in tiles(n) {
-            check()?;
+            report(control, Phase::Fit, tile.end, n, f64::NAN)?;
             let points = self.points.select(tile.clone());
             let start = tile.start;
             let neighbours = self
@@ -144,7 +150,7 @@ impl Inducing {
                 right.iter_mut().zip(reduced.psi.col_as_slice(i)).for_each(|(r, p)| *r += y * p);
             }
         }
-        self.system = Factor::of_covariance(b)?;
+        self.system = Cholesky::of_covariance(|| b.clone(), &mut || control.check(n))?;
         self.weights = self.system.solve(&right);
         let misfit = misfit - dot(&right, &self.weights);
         self.log_marginal_likelihood = gaussian_log_density(misfit, log_det + self.system.log_det(), n);

@@ -1,6 +1,6 @@
 //! Nearest rows by exhaustive search.
 
-use super::covariance::Points;
+use crate::gaussian::covariance::Points;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;

@@ -1,10 +1,11 @@
 //! The posterior covariance as an operator, by doubly stochastic gradients (spec 2.5, route 1; thesis appendix A.4).
 
+use super::per_point::{prior_variances, scaled_rows};
 use crate::compute::{features, Device};
 use crate::data::Rows;
 use crate::error::{non_negative, Error, Result};
 use crate::kernel::FeatureMap;
-use crate::random::BlockIndex;
+use crate::random::{uniform_open, Address, BlockIndex, Stream};
 use crate::solver::Schedule;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -21,7 +22,7 @@ pub struct PosteriorOperatorConfig {
 }
 
 /// Σ = C(C + (σ²/n)I)⁻¹ with C = (1/n) Σ_i k(x_i, ·) ⊗ k(x_i, ·), held as Σ_{i≤j} θ_ij φ_{ω_i} ⊗ φ_{ω'_j}; then
-/// var(x*) = k(x*, x*) − (Σ k(x*, ·))(x*), here in units of s².
+/// var(x*) = k(x*, x*) − (Σ k(x*, ·))(x*), here in units of s². k(x*, x*) is that of the kernel, whatever it is.
 ///
 /// A step on a batch of B rows (drawn with replacement) and a fresh block of m features of either stream:
 ///
@@ -110,11 +111,7 @@ impl PosteriorOperator {
             matmul(explained.as_mut(), Accum::Add, phi.as_ref(), sum.transpose(), 1.0, Par::Seq);
         }
         let map = &self.config.map;
-        let scaled = |i: usize| -> Vec<f32> {
-            let value = |c: usize| (rows.value(i, c) as f32 - map.scaling.shift[c]) * map.scaling.scale[c];
-            (0..rows.columns()).map(value).collect()
-        };
-        let points: Vec<Vec<f32>> = (0..n).map(scaled).collect();
+        let points = scaled_rows(map, rows);
         let mut covariance = Mat::zeros(n, n);
         for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let prior = map.kernel.evaluate(&points[i], &points[j], map.bandwidth)?;
@@ -125,8 +122,7 @@ impl PosteriorOperator {
 
     /// Posterior variances at `rows` in units of s².
     pub fn variances(&self, rows: Rows<'_>) -> Result<Vec<f64>> {
-        let n = rows.len();
-        let mut out = vec![1.0; n];
+        let mut out = prior_variances(&self.config.map, rows)?;
         for (i, sum) in self.contracted(rows)?.iter().enumerate() {
             let phi = self.features(2 * i, rows)?;
             let explained =
@@ -135,4 +131,27 @@ impl PosteriorOperator {
         }
         Ok(out)
     }
+}
+
+/// Posterior variances at `test` in units of s², after as many steps of [`PosteriorOperator`] as asked for on batches of
+/// `rows` that are drawn with replacement.
+pub fn operator_variances(
+    config: PosteriorOperatorConfig,
+    steps: usize,
+    batch_size: usize,
+    rows: Rows<'_>,
+    test: Rows<'_>,
+) -> Result<Vec<f64>> {
+    if rows.is_empty() {
+        return Err(Error::Empty { what: "X", needed: "one row" });
+    }
+    let seed = config.map.seed;
+    let mut operator = config.build()?;
+    for step in 0..steps {
+        let address = |i: usize| Address::new(seed, Stream::Shuffle, BlockIndex(step as u64), i as u32);
+        let pick = |i: usize| (uniform_open(address(i).words(0)[0]) * rows.len() as f64) as u32;
+        let picks: Vec<u32> = (0..batch_size).map(|i| pick(i).min(rows.len() as u32 - 1)).collect();
+        operator.step(Rows::single(&rows.gather(&picks), rows.columns())?)?;
+    }
+    operator.variances(test)
 }

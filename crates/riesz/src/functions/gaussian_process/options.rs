@@ -1,6 +1,7 @@
 //! Settings of a Gaussian process.
 
 use crate::error::{positive, Error, Result};
+use crate::gaussian::hyperparameters::{Given, Learning};
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,10 @@ pub struct GaussianProcessOptions {
     pub inducing: usize,
     /// Neighbours of a row in the inducing approximation.
     pub neighbours: usize,
+    /// Most seconds spent on learning hyper-parameters; those found by then are taken. Conditioning on the rows comes
+    /// after, however long it takes.
+    #[serde(skip_serializing)]
+    pub max_time: Option<f64>,
     /// Seed of the order of the rows.
     #[serde(alias = "random_state")]
     pub seed: Seed,
@@ -69,6 +74,7 @@ impl GaussianProcessOptions {
             approximation: Approximation::Auto,
             inducing: 1_024,
             neighbours: 32,
+            max_time: None,
             seed,
         }
     }
@@ -80,14 +86,17 @@ impl GaussianProcessOptions {
 
     /// Refuses settings outside their domain.
     pub fn check(&self) -> Result<()> {
-        self.signal.map_or(Ok(1.0), |v| positive("signal", v))?;
-        self.noise.map_or(Ok(1.0), |v| positive("noise", v))?;
-        for &scale in self.length_scales.iter().flatten() {
-            positive("length_scales", scale)?;
-        }
-        positive("learning_rows", self.learning_rows as f64)?;
+        self.learning().check()?;
         positive("inducing", self.inducing as f64)?;
+        self.max_time.map_or(Ok(1.0), |v| positive("max_time", v))?;
         Ok(())
+    }
+
+    /// What is learnt, and from what.
+    pub(super) fn learning(&self) -> Learning {
+        let (signal, noise, length_scales) = (self.signal, self.noise, self.length_scales.clone());
+        let given = Given { signal, noise, length_scales };
+        Learning { given, rows: self.learning_rows, seed: self.seed }
     }
 
     /// Whether the posterior on `rows` rows is exact.

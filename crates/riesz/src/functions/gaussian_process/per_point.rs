@@ -14,7 +14,7 @@ use crate::space::{FeatureExpansion, Function};
 /// ```
 ///
 /// The regressions live on `blocks` blocks of the features of `map`: the error falls like one over the root of their
-/// number. Targets and k(x*, x*) = 1 are exact.
+/// number. Targets and k(x*, x*) are exact.
 pub fn ridge_variances(
     map: &FeatureMap,
     blocks: usize,
@@ -23,24 +23,26 @@ pub fn ridge_variances(
     noise: f64,
 ) -> Result<Vec<f64>> {
     let (n, t) = (rows.len(), test.len());
-    let scaled = |rows: Rows<'_>| -> Vec<f32> {
-        let d = rows.columns();
-        let value = |i: usize| {
-            (rows.value(i / d, i % d) as f32 - map.scaling.shift[i % d]) * map.scaling.scale[i % d]
-        };
-        (0..rows.len() * d).map(value).collect()
-    };
-    let (d, x, points) = (rows.columns(), scaled(rows), scaled(test));
+    let (x, points) = (scaled_rows(map, rows), scaled_rows(map, test));
     let targets: Vec<f32> = (0..n * t)
-        .map(|i| {
-            let (x, point) = (&x[i / t * d..][..d], &points[i % t * d..][..d]);
-            Ok(map.kernel.evaluate(x, point, map.bandwidth)? as f32)
-        })
+        .map(|i| Ok(map.kernel.evaluate(&x[i / t], &points[i % t], map.bandwidth)? as f32))
         .collect::<Result<_>>()?;
     let config = RidgeConfig { ridge: noise / n as f64, blocks, tolerance: 1e-6, max_iterations: 1_000 };
     let f = FeatureExpansion::new(map.clone(), vec![0.0; t]);
     let (f, _) = config.build()?.fit(f, rows, &targets, &vec![1.0; n], |_, _| Ok(()))?;
     let mut values = vec![0.0; t * t];
     f.evaluate(test, &mut values)?;
-    Ok((0..t).map(|i| 1.0 - f64::from(values[i * t + i])).collect())
+    let prior = prior_variances(map, test)?;
+    Ok((0..t).map(|i| prior[i] - f64::from(values[i * t + i])).collect())
+}
+
+/// The rows as the kernel of `map` sees them: shifted and scaled.
+pub(super) fn scaled_rows(map: &FeatureMap, rows: Rows<'_>) -> Vec<Vec<f32>> {
+    let value = |i: usize, c: usize| (rows.value(i, c) as f32 - map.scaling.shift[c]) * map.scaling.scale[c];
+    (0..rows.len()).map(|i| (0..rows.columns()).map(|c| value(i, c)).collect()).collect()
+}
+
+/// k(x, x) of every row.
+pub(super) fn prior_variances(map: &FeatureMap, rows: Rows<'_>) -> Result<Vec<f64>> {
+    scaled_rows(map, rows).iter().map(|x| map.kernel.evaluate(x, x, map.bandwidth)).collect()
 }

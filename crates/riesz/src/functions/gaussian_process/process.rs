@@ -1,16 +1,16 @@
 //! A fitted Gaussian process.
 
-use super::covariance::{add_noise, Hyperparameters, Points};
-use super::exact::Exact;
-use super::factor::Factor;
-use super::family::Family;
 use super::inducing::{affordable, Inducing, Sizes};
 use super::options::{GaussianProcessOptions, Sampling};
-use super::pathwise::{normal, Draw, PriorSamples};
-use super::settle::{hyperparameters, Standard};
 use crate::data::{tiles, Rows};
-use crate::driver::{quietly, Control};
+use crate::driver::{quietly, Control, Phase};
 use crate::error::{Error, Result};
+use crate::gaussian::covariance::{add_noise, Hyperparameters, Points};
+use crate::gaussian::exact::Exact;
+use crate::gaussian::hyperparameters::{hyperparameters, Standard};
+use crate::gaussian::pathwise::{sample_normal, Draw, PriorSamples};
+use crate::gaussian::{check, doubles, report, Family};
+use crate::linalg::cholesky::PANEL;
 use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
@@ -18,11 +18,10 @@ use serde::{Deserialize, Serialize};
 
 /// Points up to which samples are drawn jointly by default.
 const JOINT_ROWS: usize = 2_048;
+/// Least variance of a sample of f, relative to s².
+const LEAST: f64 = 1e-10;
 /// Functions drawn at a time.
 const SAMPLES: usize = 64;
-/// What a covariance that is singular to rounding gets on its diagonal before it is sampled from, relative to s².
-const JITTERS: [f64; 4] = [0.0, 1e-10, 1e-8, 1e-6];
-
 /// Mean, variance, covariance and samples of a function given noisy values of it.
 ///
 /// y = c + f(x) + ε with c the mean of the targets of the fit, and f and ε as [`Hyperparameters`] says.
@@ -67,7 +66,7 @@ impl GaussianProcess {
         control: &mut Control<'_>,
     ) -> Result<Self> {
         options.check()?;
-        control.start(None);
+        control.start(options.max_time);
         check(rows, rows.columns(), targets)?;
         if rows.is_empty() {
             return Err(Error::Empty { what: "X", needed: "one row" });
@@ -75,7 +74,15 @@ impl GaussianProcess {
         let values = doubles(rows);
         let columns = Standard::columns(&values, rows.columns());
         let centre = Standard::of(targets.iter().copied());
-        let hyper = hyperparameters(options, Family::Gaussian, &values, targets, &columns, centre, control)?;
+        let hyper = hyperparameters(
+            &options.learning(),
+            Family::Gaussian,
+            &values,
+            targets,
+            &columns,
+            centre,
+            control,
+        )?;
         let header =
             Header { options: options.clone(), signal: hyper.signal, noise: hyper.noise, mean: centre.mean };
         let shift = columns.iter().map(|column| column.mean).collect();
@@ -96,13 +103,13 @@ impl GaussianProcess {
         let options = &header.options;
         let posterior = if options.exact(n) {
             let centred = targets.iter().map(|y| y - header.mean).collect();
-            Posterior::Exact(Exact::new(&hyper, points, centred)?)
+            Posterior::Exact(Exact::new(&hyper, points, centred, &mut panels(n, control))?)
         } else {
             let order = Permutation::new(options.seed, Stream::Process, BlockIndex(1), n);
             let points = points.select(order.indices().iter().map(|&i| i as usize));
             let centred = order.indices().iter().map(|&i| targets[i as usize] - header.mean).collect();
             let sizes = Sizes { inducing: affordable(n, options.inducing), neighbours: options.neighbours };
-            let inducing = Inducing::new(&hyper, sizes, points, centred, || control.check(0))?;
+            let inducing = Inducing::new(&hyper, sizes, points, centred, control)?;
             Posterior::Inducing(Box::new(inducing))
         };
         Ok(Self { header, hyper, shift, rows, targets, posterior })
@@ -120,7 +127,7 @@ impl GaussianProcess {
             Posterior::Exact(exact) if self.header.options.exact(n) => {
                 let points = Points::new(&new, &self.shift, &self.hyper.length_scales);
                 let centred: Vec<f64> = targets.iter().map(|y| y - self.header.mean).collect();
-                exact.extend(&self.hyper, &points, &centred)?;
+                exact.extend(&self.hyper, &points, &centred, &mut panels(targets.len(), control))?;
                 self.rows.extend(new);
                 self.targets.extend_from_slice(targets);
             }
@@ -156,6 +163,14 @@ impl GaussianProcess {
     /// Whether the posterior is exact.
     pub fn is_exact(&self) -> bool {
         matches!(self.posterior, Posterior::Exact(_))
+    }
+
+    /// What was added to the noise because the exact covariance was singular to rounding, zero otherwise.
+    pub fn jitter(&self) -> f64 {
+        match &self.posterior {
+            Posterior::Exact(exact) => exact.jitter(),
+            Posterior::Inducing(_) => 0.0,
+        }
     }
 
     /// The seed of the fit.
@@ -227,21 +242,10 @@ impl GaussianProcess {
     /// mean + L z with L Lᵀ the covariance.
     fn sample_jointly(&self, rows: Rows<'_>, count: usize, seed: Seed, noisy: bool) -> Result<Mat<f64>> {
         let (mean, mut covariance) = self.joint(rows)?;
-        if noisy {
-            add_noise(&mut covariance, self.hyper.noise);
-        }
-        let factor = JITTERS.iter().find_map(|jitter| {
-            let mut raised = covariance.clone();
-            add_noise(&mut raised, jitter * self.hyper.signal);
-            Factor::new(raised)
-        });
-        let n = mean.len();
-        let Some(factor) = factor else {
-            return Err(Error::NotPositiveDefinite { block: 0, size: n, raise: "noise" });
-        };
-        let z = Mat::from_fn(n, count, |i, sample| normal(seed, sample, Draw::Joint, i));
-        let mut out = Mat::from_fn(n, count, |i, _| mean[i]);
-        factor.add_product(&mut out, z.as_ref());
+        // What is known of f better than this is rounding.
+        add_noise(&mut covariance, if noisy { self.hyper.noise } else { LEAST * self.hyper.signal });
+        let mut out = Mat::zeros(mean.len(), count);
+        sample_normal(&mut out, &mean, &covariance, seed, &(0..count).collect::<Vec<_>>())?;
         Ok(out)
     }
 
@@ -322,23 +326,11 @@ impl Stored for GaussianProcess {
     }
 }
 
-pub(crate) fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
-    if rows.columns() != columns {
-        return Err(Error::Columns { expected: columns, found: rows.columns() });
+/// Reports the panels of a factorisation of n rows as they begin.
+fn panels<'a, 'b>(n: usize, control: &'a mut Control<'b>) -> impl FnMut() -> Result<()> + use<'a, 'b> {
+    let (mut done, most) = (0, n.div_ceil(PANEL));
+    move || {
+        done = (done + 1).min(most);
+        report(control, Phase::Fit, done, most, f64::NAN)
     }
-    rows.check_finite("X")?;
-    if rows.len() != targets.len() {
-        return Err(Error::RowCount { what: "y", expected: rows.len(), found: targets.len() });
-    }
-    match targets.iter().position(|y| !y.is_finite()) {
-        Some(row) => Err(Error::NotFinite { what: "y", value: targets[row], row, column: 0 }),
-        None => Ok(()),
-    }
-}
-
-/// The rows in double precision.
-pub(crate) fn doubles(rows: Rows<'_>) -> Vec<f64> {
-    let mut out = Vec::with_capacity(rows.len() * rows.columns());
-    rows.append_doubles(&mut out);
-    out
 }

@@ -2,7 +2,7 @@
 
 use super::natural::Natural;
 use super::particle::{Number, Particle, Precision, Setting};
-use crate::functions::gaussian_process::covariance::Points;
+use crate::gaussian::covariance::Points;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 use rayon::prelude::*;
@@ -51,7 +51,7 @@ pub(super) fn add(particles: &mut [Particle], setting: &Setting, batch: Batch<'_
 
 fn add_in<T: Number>(particles: &mut [Particle], setting: &Setting, batch: Batch<'_>, entry: Entry) {
     let near = |particle: &Particle| -> Vec<usize> {
-        (0..batch.targets.len()).filter(|&i| particle.reach.contains(batch.points.row(i))).collect()
+        (0..batch.targets.len()).filter(|&i| particle.ball.contains(batch.points.row(i))).collect()
     };
     let near: Vec<Vec<usize>> = particles.par_iter().map(near).collect();
     let tasks: Vec<(usize, &[usize])> =
@@ -103,7 +103,7 @@ fn chunk<T: Number>(
     Chunk { psi, targets, constant }
 }
 
-/// The log density of the rows beyond a particle's reach, for which it has the prior alone; `near` are the others, in order.
+/// The log density of the rows beyond a particle's ball, for which it has the prior alone; `near` are the others, in order.
 fn elsewhere(setting: &Setting, batch: Batch<'_>, near: &[usize]) -> f64 {
     let mut near = near.iter().copied().peekable();
     let far = (0..batch.targets.len()).filter(|i| near.next_if_eq(i).is_none());

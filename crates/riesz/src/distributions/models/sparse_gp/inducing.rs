@@ -1,6 +1,7 @@
 //! Which inputs are inducing.
 
-use crate::functions::gaussian_process::covariance::Points;
+use crate::gaussian::covariance::Points;
+use crate::linalg::k_means::{k_means, squared_distance};
 use crate::random::{uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -18,20 +19,19 @@ const CENTRES: BlockIndex = BlockIndex(1 << 40);
 
 /// The ball of rows that a set learns from, in units of the length scales.
 #[derive(Clone, Debug)]
-pub(super) struct Reach {
+pub(super) struct Ball {
     pub(super) centre: Vec<f64>,
-    /// The square of its radius.
-    pub(super) square: f64,
+    pub(super) squared_radius: f64,
 }
 
-impl Reach {
+impl Ball {
     /// All rows.
     pub(super) fn everything(columns: usize) -> Self {
-        Self { centre: vec![0.0; columns], square: f64::INFINITY }
+        Self { centre: vec![0.0; columns], squared_radius: f64::INFINITY }
     }
 
     pub(super) fn contains(&self, row: &[f64]) -> bool {
-        distance(row, &self.centre) <= self.square
+        squared_distance(row, &self.centre) <= self.squared_radius
     }
 }
 
@@ -65,17 +65,17 @@ impl<'a> Candidates<'a> {
     /// Neighbouring sets overlap, together they cover the rows, and where one of them is dense the others know that they
     /// know less. A set learns from the half of the rows that is nearest, or from
     /// four times as many as it is drawn from where that is more.
-    pub(super) fn local(&self, size: usize, count: usize) -> Vec<(Vec<usize>, Reach)> {
+    pub(super) fn local(&self, size: usize, count: usize) -> Vec<(Vec<usize>, Ball)> {
         let n = self.distinct.len();
         let share = n.div_ceil(count).clamp(size, n);
         let learnt = ((LEARNT * n as f64).ceil() as usize).max(LEAST_LEARNT * share).min(n);
         let local = |(set, centre): (usize, Vec<f64>)| {
             let mut near: Vec<(f64, usize)> =
-                self.distinct.iter().map(|&i| (distance(self.points.row(i), &centre), i)).collect();
+                self.distinct.iter().map(|&i| (squared_distance(self.points.row(i), &centre), i)).collect();
             near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let square = if learnt < n { near[learnt - 1].0 } else { f64::INFINITY };
+            let squared_radius = if learnt < n { near[learnt - 1].0 } else { f64::INFINITY };
             let near: Vec<usize> = near[..share].iter().map(|(_, i)| *i).collect();
-            (self.draw(&near, size, set), Reach { centre, square })
+            (self.draw(&near, size, set), Ball { centre, squared_radius })
         };
         self.centres(count).into_par_iter().enumerate().map(local).collect()
     }
@@ -85,56 +85,14 @@ impl<'a> Candidates<'a> {
         order.indices().iter().take(size).map(|&i| from[i as usize]).collect()
     }
 
-    /// k-means from a start by k-means++ (Arthur and Vassilvitskii 2007), on some rows.
+    /// Centres of clusters of some rows.
     fn centres(&self, count: usize) -> Vec<Vec<f64>> {
         let order = Permutation::new(self.seed, Stream::Inducing, CENTRES, self.distinct.len());
-        let rows: Vec<&[f64]> = order
-            .indices()
-            .iter()
-            .take(SAMPLE)
-            .map(|&i| self.points.row(self.distinct[i as usize]))
-            .collect();
-        let mut centres: Vec<Vec<f64>> = rows.first().map(|row| row.to_vec()).into_iter().collect();
-        let mut nearest = vec![f64::INFINITY; rows.len()];
-        while centres.len() < count {
-            let last = &centres[centres.len() - 1];
-            nearest.iter_mut().zip(&rows).for_each(|(d, row)| *d = d.min(distance(row, last)));
-            let address = Address::new(self.seed, Stream::Inducing, CENTRES, centres.len() as u32);
-            let mut left = uniform_open(address.words(0)[0]) * nearest.iter().sum::<f64>();
-            let found = nearest.iter().position(|d| {
-                left -= d;
-                left <= 0.0
-            });
-            centres.push(rows[found.unwrap_or(0)].to_vec());
-        }
-        for _ in 0..ROUNDS {
-            centres = means(&rows, &centres);
-        }
-        centres
+        let sample = order.indices().iter().take(SAMPLE).map(|&i| self.distinct[i as usize]);
+        let rows: Vec<f64> = sample.flat_map(|i| self.points.row(i)).copied().collect();
+        let d = self.points.columns();
+        let uniform = |c| uniform_open(Address::new(self.seed, Stream::Inducing, CENTRES, c).words(0)[0]);
+        let clusters = k_means(&rows, &vec![1.0; rows.len() / d], d, count, ROUNDS, uniform);
+        clusters.centres.chunks_exact(d).map(<[f64]>::to_vec).collect()
     }
-}
-
-/// The means of the rows nearest to each centre; a centre without rows stays.
-fn means(rows: &[&[f64]], centres: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let nearest = |row: &&[f64]| {
-        let distances = centres.iter().map(|centre| distance(row, centre));
-        distances.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(c, _)| c)
-    };
-    let assigned: Vec<usize> = rows.par_iter().map(nearest).collect();
-    let mut out = centres.to_vec();
-    for (c, centre) in out.iter_mut().enumerate() {
-        let own: Vec<&&[f64]> =
-            rows.iter().zip(&assigned).filter(|(_, a)| **a == c).map(|(row, _)| row).collect();
-        if own.is_empty() {
-            continue;
-        }
-        for (column, v) in centre.iter_mut().enumerate() {
-            *v = own.iter().map(|row| row[column]).sum::<f64>() / own.len() as f64;
-        }
-    }
-    out
-}
-
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }

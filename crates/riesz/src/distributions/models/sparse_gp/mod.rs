@@ -11,7 +11,6 @@
 //! [`Mode::Paper`] is the published recursion. [`Mode::Adaptive`] is what predicts best: see [`SparseProcess`].
 
 mod accumulate;
-mod gate;
 mod inducing;
 mod natural;
 mod options;
@@ -20,8 +19,9 @@ mod process;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod weighting;
 
-pub use gate::Gate;
 pub use natural::Natural;
 pub use options::{Mode, SparseProcessOptions};
 pub use process::SparseProcess;
+pub use weighting::Weighting;

@@ -1,7 +1,7 @@
 //! What is known of the values at a set of inducing inputs, and how likely the set is.
 
 use crate::error::Result;
-use crate::functions::gaussian_process::factor::{dot, Factor};
+use crate::linalg::{dot, Cholesky};
 use faer::Mat;
 
 /// The weight times the density of v = L⁻¹u given Z, in natural parameters:
@@ -35,7 +35,7 @@ pub struct Natural {
 #[derive(Clone, Debug)]
 pub(super) struct Posterior {
     /// Factor of Λ.
-    pub(super) system: Factor,
+    pub(super) system: Cholesky,
     /// m = Λ⁻¹h.
     pub(super) mean: Vec<f64>,
     /// log w.
@@ -61,7 +61,7 @@ impl Natural {
 
     /// u∣Z and log w.
     pub(super) fn posterior(&self) -> Result<Posterior> {
-        let system = Factor::of_covariance(self.precision.clone())?;
+        let system = Cholesky::of_covariance(|| self.precision.clone(), &mut || Ok(()))?;
         let mean = system.solve(&self.shift);
         let log_weight = self.constant - 0.5 * system.log_det() + 0.5 * dot(&self.shift, &mean);
         Ok(Posterior { system, mean, log_weight })

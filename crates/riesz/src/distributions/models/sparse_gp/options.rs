@@ -1,7 +1,8 @@
 //! Settings of a sparse Gaussian process.
 
 use crate::error::{positive, Error, Result};
-use crate::functions::{Family, GaussianProcessOptions};
+use crate::gaussian::hyperparameters::{Given, Learning};
+use crate::gaussian::Family;
 use crate::random::Seed;
 use crate::solver::Schedule;
 use serde::{Deserialize, Serialize};
@@ -98,7 +99,7 @@ impl SparseProcessOptions {
         positive("passes", self.passes as f64)?;
         self.max_time.map_or(Ok(1.0), |v| positive("max_time", v))?;
         self.schedule.check()?;
-        self.process().check()
+        self.learning().check()
     }
 
     /// Distinct rows up to which there is one set that has them all: m, and in the adaptive mode √J m, which costs as much a
@@ -110,13 +111,10 @@ impl SparseProcessOptions {
         }
     }
 
-    /// Those of the process whose hyper-parameters are learnt.
-    pub(super) fn process(&self) -> GaussianProcessOptions {
-        let mut process = GaussianProcessOptions::new(self.seed);
-        process.signal = self.signal;
-        process.noise = self.noise;
-        process.length_scales.clone_from(&self.length_scales);
-        process.learning_rows = self.learning_rows;
-        process
+    /// What is learnt, and from what.
+    pub(super) fn learning(&self) -> Learning {
+        let (signal, noise, length_scales) = (self.signal, self.noise, self.length_scales.clone());
+        let given = Given { signal, noise, length_scales };
+        Learning { given, rows: self.learning_rows, seed: self.seed }
     }
 }

@@ -1,18 +1,19 @@
 //! A set of inducing inputs and the features it makes of rows.
 
-use super::inducing::Reach;
+use super::inducing::Ball;
 use super::natural::{Natural, Posterior};
 use crate::error::Result;
-use crate::functions::gaussian_process::covariance::{add_noise, Points};
-use crate::functions::gaussian_process::factor::{add_product, dot, Factor};
-use crate::functions::{Family, Hyperparameters};
+use crate::gaussian::covariance::{add_noise, Points};
+use crate::gaussian::{Family, Hyperparameters};
+use crate::linalg::cholesky::add_product;
+use crate::linalg::{dot, Cholesky};
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, Mat, Par};
 
 /// Rows of L⁻¹ multiplied at a time: what is above its diagonal is zero and left out.
 const BLOCK: usize = 64;
-/// Single precision is enough where n s²/σ² times (rounding)²/jitter stays below this: then what rounding adds to Λ is
+/// Single precision is enough where n s²/σ² times (rounding)²/nugget stays below this: then what rounding adds to Λ is
 /// small beside the prior.
 const SINGLE_ENOUGH: f64 = 0.1;
 
@@ -27,7 +28,7 @@ impl Precision {
     /// The cheapest that does for `rows` rows.
     pub(super) fn enough(h: &Hyperparameters, rows: usize) -> Self {
         let rounding = f64::from(f32::EPSILON) / 2.0;
-        let added = rows as f64 * h.signal / h.noise * rounding * rounding / Self::Single.jitter();
+        let added = rows as f64 * h.signal / h.noise * rounding * rounding / Self::Single.nugget();
         if added < SINGLE_ENOUGH {
             Self::Single
         } else {
@@ -35,8 +36,8 @@ impl Precision {
         }
     }
 
-    /// Added to the diagonal of K_mm, relative to s².
-    pub(super) fn jitter(self) -> f64 {
+    /// Added to the diagonal of K_mm, relative to s²: L⁻¹ must not multiply the rounding of kernel values by more.
+    pub(super) fn nugget(self) -> f64 {
         match self {
             Self::Single => 1e-6,
             Self::Double => 1e-8,
@@ -112,11 +113,11 @@ pub(super) struct Particle {
     /// Z, in the units of the columns.
     pub(super) rows: Vec<f64>,
     /// The rows it learns from.
-    pub(super) reach: Reach,
+    pub(super) ball: Ball,
     /// Z, in units of the length scales.
     points: Points,
     /// L.
-    prior: Factor,
+    prior: Cholesky,
     /// L⁻¹ in single precision; empty where rows are whitened in double precision.
     inverse: Mat<f32>,
     /// The state.
@@ -131,15 +132,18 @@ impl Particle {
         setting: &Setting,
         precision: Precision,
         rows: Vec<f64>,
-        reach: Reach,
+        ball: Ball,
         log_prior: f64,
     ) -> Result<Self> {
         let points = setting.points(&rows);
         let m = points.len();
         let signal = setting.hyper.signal;
-        let mut k = setting.kernel.symmetric(signal, &points, false);
-        add_noise(&mut k, precision.jitter() * signal);
-        let prior = Factor::of_covariance(k)?;
+        let covariance = || {
+            let mut k = setting.kernel.symmetric(signal, &points, false);
+            add_noise(&mut k, precision.nugget() * signal);
+            k
+        };
+        let prior = Cholesky::of_covariance(covariance, &mut || Ok(()))?;
         let inverse = match precision {
             Precision::Double => Mat::zeros(0, 0),
             Precision::Single => {
@@ -149,7 +153,7 @@ impl Particle {
             }
         };
         let natural = Natural::prior(m, log_prior);
-        Ok(Self { rows, reach, points, prior, inverse, natural, posterior: None })
+        Ok(Self { rows, ball, points, prior, inverse, natural, posterior: None })
     }
 
     /// ψ(x) of the rows, one column each, by one thread.

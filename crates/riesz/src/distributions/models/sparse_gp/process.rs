@@ -1,36 +1,33 @@
 //! A fitted sparse Gaussian process.
 
 use super::accumulate::{add, Batch, Entry};
-use super::gate::{Gate, Marginals};
-use super::inducing::{Candidates, Reach};
+use super::inducing::{Ball, Candidates};
 use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
+use super::weighting::{Marginals, Weighting};
 use crate::data::{tiles, Rows};
-use crate::distributions::special::log_sum_exp;
-use crate::driver::{Control, Phase, Progress};
+use crate::driver::{Control, Phase};
 use crate::error::{Error, Result};
-use crate::functions::gaussian_process::covariance::{add_noise, Points};
-use crate::functions::gaussian_process::factor::{dot, Factor};
-use crate::functions::gaussian_process::pathwise::{normal, Draw};
-use crate::functions::gaussian_process::process::{check, doubles};
-use crate::functions::gaussian_process::settle::{hyperparameters, Standard};
-use crate::functions::Hyperparameters;
+use crate::gaussian::covariance::{add_noise, Points};
+use crate::gaussian::hyperparameters::{hyperparameters, Standard};
+use crate::gaussian::pathwise::sample_normal;
+use crate::gaussian::{check, doubles, report, Hyperparameters};
+use crate::linalg::dot;
+use crate::linalg::special::log_sum_exp;
 use crate::random::{uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
 
-/// Rows held out to choose the gate: at most, and the fewest rows of which a tenth is held out.
+/// Rows held out to choose the weighting: at most, and the fewest rows of which a tenth is held out.
 const HELD_OUT: usize = 2_048;
 const LEAST_ROWS: usize = 500;
 /// Rows on which a random set is tried, their permutation, and how much of the variance of the noise it may leave of f.
 const MOST_PROBES: usize = 1_024;
 const PROBES: BlockIndex = BlockIndex(1 << 41);
 const LITTLE: f64 = 1e-3;
-/// The exponent of the gate where there are too few rows to choose it.
+/// The exponent of the weighting where there are too few rows to choose it.
 const EXPONENT: f64 = 4.0;
-/// What a covariance that is singular to rounding gets on its diagonal before it is sampled from, relative to s².
-const JITTERS: [f64; 4] = [0.0, 1e-10, 1e-8, 1e-6];
-/// Lane of the draw of a particle; see [`Draw`].
+/// Lane of the draw of a particle; see [`Draw`](crate::gaussian::pathwise::Draw).
 const CHOICE: u32 = 9;
 
 /// Mean, variance, covariance and samples of a function given noisy values of it, from J sets of inducing inputs.
@@ -45,7 +42,7 @@ const CHOICE: u32 = 9;
 ///    not spoil a set's account of near ones; the farther half of the rows a set takes to say nothing, β_i⁻¹ = σ²/w_i + s²
 ///    and ψ_i = 0, which halves the work;
 /// 2. one pass adds every row with weight one: the posterior given each set, exact for its model;
-/// 3. predictions listen to the particles of small variance ([`Gate`]): the weights by evidence are those of one particle alone
+/// 3. predictions listen to the particles of small variance ([`Weighting`]): the weights by evidence are those of one particle alone
 ///    at thousands of rows, and no set is the best one everywhere.
 #[derive(Clone, Debug)]
 pub struct SparseProcess {
@@ -55,7 +52,7 @@ pub struct SparseProcess {
     pub(super) mean: f64,
     pub(super) precision: Precision,
     pub(super) particles: Vec<Particle>,
-    pub(super) gate: Gate,
+    pub(super) weighting: Weighting,
     /// Rows learnt from.
     pub(super) seen: usize,
 }
@@ -123,7 +120,7 @@ impl SparseProcess {
         let columns = Standard::columns(&values, rows.columns());
         let centre = Standard::of(targets.iter().copied());
         let hyper = hyperparameters(
-            &options.process(),
+            &options.learning(),
             options.kernel,
             &values,
             &targets,
@@ -140,7 +137,7 @@ impl SparseProcess {
             Mode::Paper => this.descend(&data, control, trace)?,
             Mode::Adaptive => this.learn(&data, control, trace)?,
         }
-        this.settle()?;
+        this.factorise()?;
         Ok(this)
     }
 
@@ -149,7 +146,7 @@ impl SparseProcess {
         let points = setting.points(values);
         let candidates = Candidates::new(&points, options.seed);
         let d = setting.shift.len();
-        let everything = |set| (set, Reach::everything(d));
+        let everything = |set| (set, Ball::everything(d));
         let sets = match (candidates.all(options.largest()), options.mode) {
             (Some(all), _) => vec![everything(all)],
             (None, Mode::Paper) => {
@@ -169,16 +166,16 @@ impl SparseProcess {
             _ => Precision::Double,
         };
         let log_prior = -(sets.len() as f64).ln();
-        let particle = |(set, reach): (Vec<usize>, Reach)| {
+        let particle = |(set, ball): (Vec<usize>, Ball)| {
             let rows = set.iter().flat_map(|&i| &values[i * d..(i + 1) * d]).copied().collect();
-            Particle::new(&setting, precision, rows, reach, log_prior)
+            Particle::new(&setting, precision, rows, ball, log_prior)
         };
         let particles: Vec<Particle> = sets.into_par_iter().map(particle).collect::<Result<_>>()?;
-        let gate = match options.mode {
-            Mode::Paper => Gate::mixture(particles.len()),
-            Mode::Adaptive => Gate::equal(particles.len(), EXPONENT),
+        let weighting = match options.mode {
+            Mode::Paper => Weighting::mixture(particles.len()),
+            Mode::Adaptive => Weighting::equal(particles.len(), EXPONENT),
         };
-        Ok(Self { options: options.clone(), setting, mean, precision, particles, gate, seen: 0 })
+        Ok(Self { options: options.clone(), setting, mean, precision, particles, weighting, seen: 0 })
     }
 
     fn data(&self, values: &[f64], targets: &[f64], weights: Vec<f64>) -> Data {
@@ -212,13 +209,13 @@ impl SparseProcess {
                 add(&mut self.particles, &self.setting, data.select(batch).batch(), entry);
                 self.seen = n.min(self.seen + batch.len());
                 trace(self)?;
-                report(control, t, most)?;
+                report(control, Phase::Fit, t, most, f64::NAN)?;
             }
         }
         Ok(())
     }
 
-    /// One pass with a tenth held out, the gate, then the held-out rows.
+    /// One pass with a tenth held out, the weighting, then the held-out rows.
     fn learn(&mut self, data: &Data, control: &mut Control<'_>, trace: Trace<'_>) -> Result<()> {
         let n = data.len();
         let held = if n < LEAST_ROWS || self.particles.len() == 1 { 0 } else { HELD_OUT.min(n / 10) };
@@ -231,13 +228,13 @@ impl SparseProcess {
             }
             self.absorb(&data.select(batch));
             trace(self)?;
-            report(control, done + 1, most)?;
+            report(control, Phase::Fit, done + 1, most, f64::NAN)?;
         }
         if held > 0 {
-            self.settle()?;
+            self.factorise()?;
             let out = data.select(out);
             let noise: Vec<f64> = out.weights.iter().map(|w| self.setting.hyper.noise / w).collect();
-            self.gate = Gate::choose(&self.marginals_of(&out.points), &out.targets, &noise);
+            self.weighting = Weighting::choose(&self.marginals_of(&out.points), &out.targets, &noise);
             self.absorb(&out);
         }
         Ok(())
@@ -253,17 +250,17 @@ impl SparseProcess {
     /// The process with what it knows so far, ready for predictions.
     pub fn snapshot(&self) -> Result<Self> {
         let mut now = self.clone();
-        now.settle()?;
+        now.factorise()?;
         Ok(now)
     }
 
     /// Factorises what is known; the mixture of the paper has the weights of the evidence.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(super) fn factorise(&mut self) -> Result<()> {
         for particle in &mut self.particles {
             particle.posterior = Some(particle.natural.posterior()?);
         }
         if self.options.mode == Mode::Paper {
-            self.gate.log_weights = self.log_weights();
+            self.weighting.log_weights = self.log_weights();
         }
         Ok(())
     }
@@ -281,11 +278,12 @@ impl SparseProcess {
         let data = self.data(&values, &targets, weights);
         let all: Vec<u32> = (0..data.len() as u32).collect();
         let mut next = self.clone();
-        for batch in all.chunks(self.options.batch_size) {
-            control.check(0)?;
+        let most = all.len().div_ceil(self.options.batch_size);
+        for (done, batch) in all.chunks(self.options.batch_size).enumerate() {
             next.absorb(&data.select(batch));
+            report(control, Phase::Fit, done + 1, most, f64::NAN)?;
         }
-        next.settle()?;
+        next.factorise()?;
         *self = next;
         Ok(())
     }
@@ -306,8 +304,8 @@ impl SparseProcess {
     }
 
     /// How particles are combined.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
+    pub fn weighting(&self) -> &Weighting {
+        &self.weighting
     }
 
     /// The settings of the fit.
@@ -344,7 +342,7 @@ impl SparseProcess {
     pub fn marginals(&self, rows: Rows<'_>) -> Result<(Vec<f64>, Vec<f64>)> {
         let (mut mean, mut variance) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for tile in tiles(rows.len()) {
-            let (m, v) = self.gate.marginals(&self.marginals_of(&self.points(rows.slice(tile))?));
+            let (m, v) = self.weighting.marginals(&self.marginals_of(&self.points(rows.slice(tile))?));
             mean.extend(m.into_iter().map(|m| m + self.mean));
             variance.extend(v);
         }
@@ -362,11 +360,11 @@ impl SparseProcess {
     pub fn joint(&self, rows: Rows<'_>) -> Result<(Vec<f64>, Mat<f64>)> {
         let points = self.points(rows)?;
         let (n, each) = (points.len(), self.marginals_of(&points));
-        let (mean, _) = self.gate.marginals(&each);
+        let (mean, _) = self.weighting.marginals(&each);
         let shares: Vec<Vec<f64>> = (0..n)
             .map(|i| {
                 let mut shares: Vec<f64> = each.iter().map(|particle| particle[1][i]).collect();
-                self.gate.shares(&mut shares);
+                self.weighting.shares(&mut shares);
                 shares
             })
             .collect();
@@ -375,9 +373,9 @@ impl SparseProcess {
             let Some(posterior) = &particle.posterior else { continue };
             let (own, c) = particle.joint(&self.setting, posterior, &points);
             let root: Vec<f64> = shares.iter().map(|q| q[j].sqrt()).collect();
-            let counts = if self.gate.mixture { 1.0 } else { 0.0 };
+            let counts = if self.weighting.mixture { 1.0 } else { 0.0 };
             let away: Vec<f64> = own.iter().zip(&mean).map(|(own, mean)| counts * (own - mean)).collect();
-            let scale = self.gate.scale;
+            let scale = self.weighting.scale;
             covariance.par_col_iter_mut().enumerate().for_each(|(b, column)| {
                 for (a, out) in column.iter_mut().enumerate() {
                     *out += root[a] * root[b] * (scale * c[(a.max(b), a.min(b))] + away[a] * away[b]);
@@ -399,7 +397,7 @@ impl SparseProcess {
             return Ok(out);
         }
         let mut shares = vec![1.0; self.particles.len()];
-        self.gate.shares(&mut shares);
+        self.weighting.shares(&mut shares);
         let points = self.points(rows)?;
         let chosen: Vec<usize> = (0..count).map(|sample| pick(&shares, seed, sample)).collect();
         for (j, particle) in self.particles.iter().enumerate() {
@@ -423,24 +421,11 @@ impl SparseProcess {
         noisy: bool,
         which: impl Fn(usize) -> bool,
     ) -> Result<()> {
-        let n = mean.len();
         if noisy {
             add_noise(&mut covariance, self.setting.hyper.noise);
         }
-        let factor = JITTERS.iter().find_map(|jitter| {
-            let mut raised = covariance.clone();
-            add_noise(&mut raised, jitter * self.setting.hyper.signal);
-            Factor::new(raised)
-        });
-        let factor = factor.ok_or(Error::NotPositiveDefinite { block: 0, size: n, raise: "noise" })?;
         let wanted: Vec<usize> = (0..out.ncols()).filter(|&sample| which(sample)).collect();
-        let z = Mat::from_fn(n, wanted.len(), |i, k| normal(seed, wanted[k], Draw::Joint, i));
-        let mut values = Mat::from_fn(n, wanted.len(), |i, _| mean[i]);
-        factor.add_product(&mut values, z.as_ref());
-        for (k, &sample) in wanted.iter().enumerate() {
-            out.col_as_slice_mut(sample).copy_from_slice(values.col_as_slice(k));
-        }
-        Ok(())
+        sample_normal(out, &mean, &covariance, seed, &wanted)
     }
 
     fn points(&self, rows: Rows<'_>) -> Result<Points> {
@@ -462,7 +447,7 @@ fn suffices(setting: &Setting, values: &[f64], set: &[usize], seed: Seed) -> Res
     let order = Permutation::new(seed, Stream::Inducing, PROBES, values.len() / d);
     let probes = setting.points(&of(&mut order.indices().iter().take(MOST_PROBES).map(|&i| i as usize)));
     let rows = of(&mut set.iter().copied());
-    let particle = Particle::new(setting, Precision::Double, rows, Reach::everything(d), 0.0)?;
+    let particle = Particle::new(setting, Precision::Double, rows, Ball::everything(d), 0.0)?;
     let psi = particle.features::<f64>(setting, &probes);
     let left = |i| (setting.hyper.signal - dot(psi.col_as_slice(i), psi.col_as_slice(i))).max(0.0);
     let mean = (0..probes.len()).map(left).sum::<f64>() / probes.len() as f64;
@@ -478,19 +463,6 @@ fn pick(shares: &[f64], seed: Seed, sample: usize) -> usize {
         left <= 0.0
     });
     found.unwrap_or(shares.len() - 1)
-}
-
-fn report(control: &mut Control<'_>, done: usize, most: usize) -> Result<()> {
-    let elapsed = control.elapsed();
-    control.report(Progress {
-        phase: Phase::Fit,
-        done,
-        most,
-        loss: f64::NAN,
-        held_out_loss: None,
-        held_out_error: None,
-        elapsed,
-    })
 }
 
 /// Rows, targets and weights in double precision, without rows of weight zero.

@@ -1,13 +1,13 @@
 //! Sparse Gaussian processes in files.
 
-use super::gate::Gate;
-use super::inducing::Reach;
+use super::inducing::Ball;
 use super::natural::Natural;
 use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
 use super::process::SparseProcess;
+use super::weighting::Weighting;
 use crate::error::{Error, Result};
-use crate::functions::Hyperparameters;
+use crate::gaussian::Hyperparameters;
 use crate::model::{Container, Stored};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ impl Stored for SparseProcess {
                 signal: hyper.signal,
                 noise: hyper.noise,
                 mean: self.mean,
-                exponent: self.gate.exponent,
-                scale: self.gate.scale,
+                exponent: self.weighting.exponent,
+                scale: self.weighting.scale,
                 single: self.precision == Precision::Single,
                 seen: self.seen,
                 particles: self.particles.len(),
@@ -57,8 +57,8 @@ impl Stored for SparseProcess {
             let lower: Vec<f64> = (0..m).flat_map(|i| &precision.col_as_slice(i)[i..]).copied().collect();
             container.insert(&format!("inducing.{j}"), vec![m, d], particle.rows.clone())?;
             container.insert(&format!("shift.{j}"), vec![m], shift.clone())?;
-            let Reach { centre, square } = &particle.reach;
-            container.insert(&format!("reach.{j}"), vec![d + 1], [&**centre, &[*square]].concat())?;
+            let Ball { centre, squared_radius } = &particle.ball;
+            container.insert(&format!("reach.{j}"), vec![d + 1], [&**centre, &[*squared_radius]].concat())?;
             container.insert(&format!("precision.{j}"), vec![lower.len()], lower)?;
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Stored for SparseProcess {
         let shift = finite(container.take_f64s("shift", &[d])?)?;
         finite(vec![header.mean, header.exponent, header.scale])?;
         if header.exponent < 0.0 || header.scale <= 0.0 {
-            return Err(Error::Format("the gate of a sparse process is out of range".into()));
+            return Err(Error::Format("the weighting of a sparse process is out of range".into()));
         }
         let setting = Setting { kernel: header.options.kernel, hyper, shift };
         let precision = if header.single { Precision::Single } else { Precision::Double };
@@ -95,13 +95,15 @@ impl Stored for SparseProcess {
             particle.natural.constant = constant;
             particles.push(particle);
         }
-        let gate = match header.options.mode {
-            Mode::Paper => Gate::mixture(particles.len()),
-            Mode::Adaptive => Gate { scale: header.scale, ..Gate::equal(particles.len(), header.exponent) },
+        let weighting = match header.options.mode {
+            Mode::Paper => Weighting::mixture(particles.len()),
+            Mode::Adaptive => {
+                Weighting { scale: header.scale, ..Weighting::equal(particles.len(), header.exponent) }
+            }
         };
         let (options, mean, seen) = (header.options, header.mean, header.seen);
-        let mut this = Self { options, setting, mean, precision, particles, gate, seen };
-        this.settle()?;
+        let mut this = Self { options, setting, mean, precision, particles, weighting, seen };
+        this.factorise()?;
         Ok(this)
     }
 }
@@ -121,14 +123,14 @@ fn particle(
     let rows = finite(container.take_f64s(&name, &[m, d])?)?;
     let shift = finite(container.take_f64s(&format!("shift.{j}"), &[m])?)?;
     let mut centre = container.take_f64s(&format!("reach.{j}"), &[d + 1])?;
-    let square = centre.pop().unwrap_or(f64::NAN);
-    if square.is_nan() {
+    let squared_radius = centre.pop().unwrap_or(f64::NAN);
+    if squared_radius.is_nan() {
         return Err(Error::Format(format!("reach.{j} is no number")));
     }
-    let reach = Reach { centre: finite(centre)?, square };
+    let ball = Ball { centre: finite(centre)?, squared_radius };
     let size = m.checked_mul(m + 1).ok_or_else(|| Error::Format(format!("{name} has too many rows")))? / 2;
     let lower = finite(container.take_f64s(&format!("precision.{j}"), &[size])?)?;
-    let mut particle = Particle::new(setting, precision, rows, reach, log_prior)?;
+    let mut particle = Particle::new(setting, precision, rows, ball, log_prior)?;
     let mut values = lower.into_iter();
     let mut matrix = Mat::<f64>::zeros(m, m);
     for i in 0..m {

@@ -1,7 +1,7 @@
 //! Laws of the recursion, against the formulas of spec 4 in the coordinates of u, with explicit inverses.
 
 use super::accumulate::{add, Batch, Entry};
-use super::inducing::Reach;
+use super::inducing::Ball;
 use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
 use super::process::SparseProcess;
@@ -125,7 +125,7 @@ fn the_state_is_that_of_the_printed_recursion() {
     let (z, log_prior) = (x[..10].to_vec(), -0.7);
     let setting = setting();
     let mut ours =
-        [Particle::new(&setting, Precision::Double, z.clone(), Reach::everything(2), log_prior).unwrap()];
+        [Particle::new(&setting, Precision::Double, z.clone(), Ball::everything(2), log_prior).unwrap()];
     let mut literal = Literal::new(&z, log_prior);
     for (t, (from, to)) in [(0, 7), (7, 16), (16, 17), (17, 30), (0, 7)].into_iter().enumerate() {
         let step = [0.6, 0.9, 0.3, 0.5, 0.25][t];
@@ -201,7 +201,7 @@ fn a_tiny_posterior_agrees_with_quadrature() {
     let (z, x, y) = ([0.2, 0.1], [0.5, -0.3], 0.8);
     let setting = setting();
     let mut ours =
-        [Particle::new(&setting, Precision::Double, z.to_vec(), Reach::everything(2), 0.0).unwrap()];
+        [Particle::new(&setting, Precision::Double, z.to_vec(), Ball::everything(2), 0.0).unwrap()];
     let batch = Batch { points: &setting.points(&x), targets: &[y], weights: &[2.0] };
     add(&mut ours, &setting, batch, Entry { scale: 1.0, own_variance: false, precision: Precision::Double });
     let (k, cross) = (prior(&z)[(0, 0)], kernel(&x, &z)[(0, 0)]);
@@ -241,7 +241,7 @@ fn with_all_rows_inducing_it_is_the_exact_process() {
     }
 }
 
-/// The adaptive mode gives a set the posterior of FITC on the rows within reach, and the prior's density to the others.
+/// The adaptive mode gives a set the posterior of FITC on the rows within ball, and the prior's density to the others.
 #[test]
 fn an_adaptive_pass_is_fitc_on_the_rows_within_reach() {
     let (x, y) = problem(60);
@@ -249,7 +249,7 @@ fn an_adaptive_pass_is_fitc_on_the_rows_within_reach() {
     let y = centred(&y);
     for (particle, found) in process.particles.iter().zip(process.log_weights()) {
         let points = process.setting.points(&x);
-        let near: Vec<bool> = (0..60).map(|i| particle.reach.contains(points.row(i))).collect();
+        let near: Vec<bool> = (0..60).map(|i| particle.ball.contains(points.row(i))).collect();
         assert_eq!(near.iter().filter(|near| **near).count(), 30);
         let (mut rows, mut targets, mut elsewhere) = (Vec::new(), Vec::new(), 0.0);
         for i in 0..60 {
@@ -262,7 +262,7 @@ fn an_adaptive_pass_is_fitc_on_the_rows_within_reach() {
             }
         }
         // Sets of close neighbours feel the jitter of single precision, which the reference therefore has too.
-        let prior = raised(&particle.rows, Precision::Single.jitter());
+        let prior = raised(&particle.rows, Precision::Single.nugget());
         let expected = evidence(&prior, &particle.rows, &rows, &targets, true) + elsewhere - 15_f64.ln();
         assert_close(found, expected, 1e-3, "log w");
     }

@@ -1,9 +1,9 @@
 //! The Gaussian kernel with one length scale per column.
 
-use super::factor::add_product;
 use super::family::Family;
 use crate::compute::{gaussian_values, Device};
 use crate::error::{positive, Error, Result};
+use crate::linalg::cholesky::add_product;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 

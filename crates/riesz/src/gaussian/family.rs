@@ -1,9 +1,9 @@
 //! Radial kernels with one length scale per column.
 
 use super::covariance::Points;
-use super::factor::COLUMNS;
 use crate::compute::{gaussian_values, Device};
 use crate::error::{Error, Result};
+use crate::linalg::cholesky::COLUMNS;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, Par};
 use rayon::prelude::*;

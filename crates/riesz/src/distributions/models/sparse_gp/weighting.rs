@@ -21,7 +21,7 @@ const WORTH: f64 = 3.0;
 /// sets. Else w is equal, and a set is listened to where its inducing inputs are near; what separates it from the others
 /// there is what they do not know, and their variances have said so already.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Gate {
+pub struct Weighting {
     /// a ≥ 0.
     pub exponent: f64,
     /// ς > 0.
@@ -35,7 +35,7 @@ pub struct Gate {
 /// Mean and variance of f at some rows given one particle.
 pub(super) type Marginals = [Vec<f64>; 2];
 
-impl Gate {
+impl Weighting {
     /// q_j(x) from v_j(x), in place of them.
     pub(super) fn shares(&self, variances: &mut [f64]) {
         for (v, w) in variances.iter_mut().zip(&self.log_weights) {
@@ -75,8 +75,8 @@ impl Gate {
     pub(super) fn choose(particles: &[Marginals], targets: &[f64], noise: &[f64]) -> Self {
         let mut best = (f64::NEG_INFINITY, Self::equal(particles.len(), EXPONENTS[0]));
         for exponent in EXPONENTS {
-            let gate = Self::equal(particles.len(), exponent);
-            let (mean, variance) = gate.marginals(particles);
+            let weighting = Self::equal(particles.len(), exponent);
+            let (mean, variance) = weighting.marginals(particles);
             let n = targets.len() as f64;
             let square = targets.iter().zip(&mean).map(|(y, m)| (y - m).powi(2)).sum::<f64>() / n;
             let common = -0.5 * n * square.max(f64::MIN_POSITIVE).ln();
@@ -88,7 +88,7 @@ impl Gate {
                 let price = if scale == 1.0 { 0.0 } else { WORTH };
                 let total: f64 = (0..targets.len()).map(density).sum::<f64>() + common - price;
                 if total > best.0 {
-                    best = (total, Self { scale, ..gate.clone() });
+                    best = (total, Self { scale, ..weighting.clone() });
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! Hyper-parameters in the units of the data, from those learnt on standardised rows and targets.
 
+pub(crate) use super::learn::Given;
+
 use super::covariance::Hyperparameters;
 use super::family::Family;
-use super::learn::{calibrate_noise, learn, Block, Settled};
-use super::options::GaussianProcessOptions;
+use super::learn::{calibrate_noise, learn, Block};
 use crate::driver::Control;
-use crate::error::Result;
-use crate::random::{BlockIndex, Permutation, Stream};
+use crate::error::{positive, Result};
+use crate::random::{BlockIndex, Permutation, Seed, Stream};
 
 /// Rows from which those are predicted on which the noise is tried.
 const CALIBRATION_ROWS: usize = 2_000;
@@ -14,9 +15,27 @@ const CALIBRATION_ROWS: usize = 2_000;
 const LEAST_OTHERS: usize = 200;
 const MOST_OTHERS: usize = 1_000;
 
+/// Which hyper-parameters are learnt, and from what.
+#[derive(Clone, Debug)]
+pub(crate) struct Learning {
+    /// In the units of the data.
+    pub(crate) given: Given,
+    /// Rows learnt from, drawn at random.
+    pub(crate) rows: usize,
+    pub(crate) seed: Seed,
+}
+
+impl Learning {
+    /// Refuses settings outside their domain.
+    pub(crate) fn check(&self) -> Result<()> {
+        positive("learning_rows", self.rows as f64)?;
+        self.given.check()
+    }
+}
+
 /// Learns in units of standardised rows and targets.
 pub(crate) fn hyperparameters(
-    options: &GaussianProcessOptions,
+    learning: &Learning,
     family: Family,
     rows: &[f64],
     targets: &[f64],
@@ -24,38 +43,38 @@ pub(crate) fn hyperparameters(
     centre: Standard,
     control: &mut Control<'_>,
 ) -> Result<Hyperparameters> {
-    let d = columns.len();
+    let (d, given) = (columns.len(), &learning.given);
     let variance = centre.deviation().powi(2);
-    if let Some(scales) = &options.length_scales {
+    if let Some(scales) = &given.length_scales {
         Hyperparameters { signal: 1.0, noise: 1.0, length_scales: scales.clone() }.check(d)?;
-        if let (Some(signal), Some(noise)) = (options.signal, options.noise) {
+        if let (Some(signal), Some(noise)) = (given.signal, given.noise) {
             return Ok(Hyperparameters { signal, noise, length_scales: scales.clone() });
         }
     }
     let relative = |(scale, column): (&f64, &Standard)| scale / column.deviation();
-    let settled = Settled {
-        signal: options.signal.map(|v| v / variance),
-        noise: options.noise.map(|v| v / variance),
-        length_scales: options
+    let standardised = Given {
+        signal: given.signal.map(|v| v / variance),
+        noise: given.noise.map(|v| v / variance),
+        length_scales: given
             .length_scales
             .as_ref()
             .map(|scales| scales.iter().zip(columns).map(relative).collect()),
     };
     // Standardised, in random order.
-    let order = Permutation::new(options.seed, Stream::Process, BlockIndex(0), targets.len());
+    let order = Permutation::new(learning.seed, Stream::Process, BlockIndex(0), targets.len());
     let row =
         |&i: &u32| columns.iter().zip(&rows[i as usize * d..]).map(|(column, v)| column.standardise(*v));
     let x: Vec<f64> = order.indices().iter().flat_map(row).collect();
     let y: Vec<f64> = order.indices().iter().map(|&i| centre.standardise(targets[i as usize])).collect();
-    let learnt = learn_from(options.learning_rows, family, &x, &y, &settled, control)?;
-    let scale = |(c, scale): (usize, f64)| match &options.length_scales {
-        Some(given) => given[c],
+    let learnt = learn_from(learning.rows, family, &x, &y, &standardised, control)?;
+    let scale = |(c, scale): (usize, f64)| match &given.length_scales {
+        Some(scales) => scales[c],
         None if columns[c].spread == 0.0 => f64::INFINITY,
         None => scale * columns[c].deviation(),
     };
     Ok(Hyperparameters {
-        signal: options.signal.unwrap_or(learnt.signal * variance),
-        noise: options.noise.unwrap_or(learnt.noise * variance),
+        signal: given.signal.unwrap_or(learnt.signal * variance),
+        noise: given.noise.unwrap_or(learnt.noise * variance),
         length_scales: learnt.length_scales.into_iter().enumerate().map(scale).collect(),
     })
 }
@@ -66,14 +85,15 @@ fn learn_from(
     family: Family,
     x: &[f64],
     y: &[f64],
-    settled: &Settled,
+    given: &Given,
     control: &mut Control<'_>,
 ) -> Result<Hyperparameters> {
     let (n, d) = (y.len(), x.len() / y.len());
     let block = |from: usize, to: usize| Block { rows: &x[from * d..to * d], targets: &y[from..to] };
     let first = block(0, n.min(most));
-    let mut learnt = learn(first, n <= most, family, settled, control)?;
-    if family == Family::Gaussian && settled.noise.is_none() && n >= most + LEAST_OTHERS {
+    let mut learnt = learn(first, n <= most, family, given, control)?;
+    let others = n >= most + LEAST_OTHERS && !control.out_of_time();
+    if family == Family::Gaussian && given.noise.is_none() && others {
         learnt.noise = calibrate_noise(
             &learnt,
             block(0, most.min(CALIBRATION_ROWS)),

@@ -1,12 +1,13 @@
 //! Hyper-parameters by maximum marginal likelihood on a random part of the rows.
 
-use super::ascent::{Ascent, Start, Summit};
 use super::covariance::{Hyperparameters, Points};
 use super::exact::Exact;
 use super::family::Family;
 use super::likelihood::{gaussian_log_density, Evidence};
-use crate::driver::Control;
-use crate::error::{Error, Result};
+use super::report;
+use crate::driver::{Control, Phase};
+use crate::error::{positive, Error, Result};
+use crate::linalg::quasi_newton::{Ascent, Height, Start, Summit};
 
 /// Bounds of s² and σ² relative to the variance of the targets, and of ℓ relative to the columns' deviations.
 const SIGNAL: [f64; 2] = [1e-3, 1e3];
@@ -25,12 +26,21 @@ const LESS_NOISE: [f64; 2] = [0.7, 0.5];
 const TOLERANCE: f64 = 0.02;
 const TOLERANCE_OF_A_PART: f64 = 2e-4;
 
-/// What the user has settled, in units of the standardised data.
+/// What is given of the hyper-parameters; the rest is learnt.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct Given {
     pub(crate) signal: Option<f64>,
     pub(crate) noise: Option<f64>,
     pub(crate) length_scales: Option<Vec<f64>>,
+}
+
+impl Given {
+    /// Refuses what is not positive.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.signal.map_or(Ok(1.0), |v| positive("signal", v))?;
+        self.noise.map_or(Ok(1.0), |v| positive("noise", v))?;
+        self.length_scales.iter().flatten().try_for_each(|&v| positive("length_scales", v).map(|_| ()))
+    }
 }
 
 /// Rows (n×d, standardised and centred) and their targets.
@@ -51,12 +61,13 @@ impl Block<'_> {
 
 /// The hyper-parameters of rows in random order; `whole` where there are no others.
 ///
-/// The curvature of the log evidence grows like the number of rows: what a stage learns of it serves the next one.
+/// The curvature of the log evidence grows like the number of rows: what a stage learns of it serves the next one. Where the
+/// time is up the best so far is the answer, which is the first start at worst.
 pub(crate) fn learn(
     block: Block<'_>,
     whole: bool,
     family: Family,
-    settled: &Settled,
+    given: &Given,
     control: &mut Control<'_>,
 ) -> Result<Hyperparameters> {
     let (n, d) = (block.targets.len(), block.rows.len() / block.targets.len());
@@ -64,8 +75,8 @@ pub(crate) fn learn(
     for (length, noise) in STARTS {
         let mut start = vec![0.0, noise.ln()];
         start.resize(2 + d, (length * (d as f64).sqrt()).ln());
-        let search =
-            Search { block: block.first(TRIAL.0), steps: TRIAL.1, tolerance: TOLERANCE, family, settled };
+        let (block, optional) = (block.first(TRIAL.0), best.is_some());
+        let search = Search { block, steps: TRIAL.1, tolerance: TOLERANCE, family, given, optional };
         let summit = search.climb(start.into(), control)?;
         if summit.value > best.as_ref().map_or(f64::NEG_INFINITY, |best| best.value) {
             best = Some(summit);
@@ -80,7 +91,7 @@ pub(crate) fn learn(
             break;
         }
         let tolerance = if whole && rows == n { TOLERANCE } else { TOLERANCE_OF_A_PART * rows as f64 };
-        let search = Search { block: block.first(rows), steps, tolerance, family, settled };
+        let search = Search { block: block.first(rows), steps, tolerance, family, given, optional: true };
         // A part's hyper-parameters may be outside the domain of the whole: then they are the best there is.
         let summit = search.climb(best.clone().start(rows as f64 / rows_before as f64), control)?;
         if summit.value > f64::NEG_INFINITY {
@@ -97,16 +108,27 @@ struct Search<'a> {
     steps: usize,
     tolerance: f64,
     family: Family,
-    settled: &'a Settled,
+    given: &'a Given,
+    /// Whether there is an answer without it.
+    optional: bool,
 }
 
 impl Search<'_> {
     fn climb(&self, start: Start, control: &mut Control<'_>) -> Result<Summit> {
-        let d = self.block.rows.len() / self.block.targets.len();
-        let (lower, upper) = (bounds(self.settled, d, 0), bounds(self.settled, d, 1));
+        let n = self.block.targets.len();
+        let d = self.block.rows.len() / n;
+        let (lower, upper) = (bounds(self.given, d, 0), bounds(self.given, d, 1));
+        let mut begun = self.optional;
         Ascent { lower, upper, steps: self.steps, tolerance: self.tolerance }.climb(start, |p| {
             control.check(0)?;
-            Ok(Evidence::new(self.family, unpack(p), self.block.rows, self.block.targets))
+            if begun && control.out_of_time() {
+                return Ok(None);
+            }
+            begun = true;
+            let evidence = Evidence::new(self.family, unpack(p), self.block.rows, self.block.targets);
+            let loss = evidence.as_ref().map_or(f64::NAN, |evidence| -evidence.value() / n as f64);
+            report(control, Phase::Hyperparameters, 0, 0, loss)?;
+            Ok(evidence)
         })
     }
 }
@@ -120,7 +142,7 @@ pub(crate) fn calibrate_noise(h: &Hyperparameters, block: Block<'_>, other: Bloc
     let [points, test] = [block, other].map(|block| Points::new(block.rows, &zero, &h.length_scales));
     let density = |noise: f64| {
         let h = Hyperparameters { noise, ..h.clone() };
-        let posterior = Exact::new(&h, points.clone(), block.targets.to_vec()).ok()?;
+        let posterior = Exact::new(&h, points.clone(), block.targets.to_vec(), &mut || Ok(())).ok()?;
         let (mean, variance) = posterior.marginals(&h, &test);
         let each = |i: usize| {
             let variance = variance[i] + noise;
@@ -144,11 +166,10 @@ pub(crate) fn calibrate_noise(h: &Hyperparameters, block: Block<'_>, other: Bloc
     h.noise
 }
 
-/// Lower (0) or upper (1) bounds of the logarithms; the two are equal for what is settled.
-fn bounds(settled: &Settled, d: usize, side: usize) -> Vec<f64> {
-    let mut out =
-        vec![settled.signal.unwrap_or(SIGNAL[side]).ln(), settled.noise.unwrap_or(NOISE[side]).ln()];
-    match &settled.length_scales {
+/// Lower (0) or upper (1) bounds of the logarithms; the two are equal for what is given.
+fn bounds(given: &Given, d: usize, side: usize) -> Vec<f64> {
+    let mut out = vec![given.signal.unwrap_or(SIGNAL[side]).ln(), given.noise.unwrap_or(NOISE[side]).ln()];
+    match &given.length_scales {
         Some(scales) => out.extend(scales.iter().map(|scale| scale.ln())),
         None => out.resize(2 + d, LENGTH[side].ln()),
     }

@@ -5,6 +5,7 @@ use crate::compute::{apply, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::linalg::Cholesky;
 use crate::random::{normal_pair, Address, BlockIndex, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
@@ -33,6 +34,24 @@ pub(crate) fn normal(seed: Seed, sample: usize, draw: Draw, i: usize) -> f64 {
     let address = Address::new(seed, Stream::Posterior, BlockIndex(sample as u64), (i / 2) as u32);
     let words = address.words(draw as u32);
     normal_pair(words[0], words[1])[i % 2]
+}
+
+/// The columns `samples` of `out` ← mean + L z with L Lᵀ = `covariance` (lower triangle) and z ~ N(0, I).
+pub(crate) fn sample_normal(
+    out: &mut Mat<f64>,
+    mean: &[f64],
+    covariance: &Mat<f64>,
+    seed: Seed,
+    samples: &[usize],
+) -> Result<()> {
+    let factor = Cholesky::of_covariance(|| covariance.clone(), &mut || Ok(()))?;
+    let z = Mat::from_fn(mean.len(), samples.len(), |i, k| normal(seed, samples[k], Draw::Joint, i));
+    let mut values = Mat::from_fn(mean.len(), samples.len(), |i, _| mean[i]);
+    factor.add_product(&mut values, z.as_ref());
+    for (k, &sample) in samples.iter().enumerate() {
+        out.col_as_slice_mut(sample).copy_from_slice(values.col_as_slice(k));
+    }
+    Ok(())
 }
 
 /// Functions drawn from the prior, one for each of `samples`:

@@ -1,29 +1,38 @@
 //! The posterior itself.
 
 use super::covariance::{add_noise, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points};
-use super::factor::{add_product, dot, Factor};
 use super::likelihood::gaussian_log_density;
 use super::pathwise::{Draw, PriorSamples};
 use crate::error::Result;
+use crate::linalg::cholesky::add_product;
+use crate::linalg::{dot, Cholesky};
 use faer::Mat;
 
 /// Mean k*ᵀ(K + σ²I)⁻¹y and covariance k** − k*ᵀ(K + σ²I)⁻¹k*, from the Cholesky factor of K + σ²I: O(n³) time and
 /// O(n²) memory, in double precision. The mean is ridge regression with ν = σ²/n (spec 2.5).
 #[derive(Clone, Debug)]
-pub(super) struct Exact {
+pub(crate) struct Exact {
     points: Points,
     targets: Vec<f64>,
-    factor: Factor,
+    factor: Cholesky,
     /// (K + σ²I)⁻¹ y.
     weights: Vec<f64>,
 }
 
 impl Exact {
     /// Conditions on `targets` (less their mean) at `points`.
-    pub(super) fn new(h: &Hyperparameters, points: Points, targets: Vec<f64>) -> Result<Self> {
-        let mut k = symmetric_kernel_matrix(h.signal, &points);
-        add_noise(&mut k, h.noise);
-        let factor = Factor::of_covariance(k)?;
+    pub(crate) fn new(
+        h: &Hyperparameters,
+        points: Points,
+        targets: Vec<f64>,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        let covariance = || {
+            let mut k = symmetric_kernel_matrix(h.signal, &points);
+            add_noise(&mut k, h.noise);
+            k
+        };
+        let factor = Cholesky::of_covariance(covariance, check)?;
         let weights = factor.solve(&targets);
         Ok(Self { points, targets, factor, weights })
     }
@@ -33,19 +42,28 @@ impl Exact {
     /// ```text
     /// [L 0; B D],   B = (L⁻¹K_on)ᵀ,   D Dᵀ = K_nn + σ²I − B Bᵀ
     /// ```
-    pub(super) fn extend(&mut self, h: &Hyperparameters, points: &Points, targets: &[f64]) -> Result<()> {
+    pub(crate) fn extend(
+        &mut self,
+        h: &Hyperparameters,
+        points: &Points,
+        targets: &[f64],
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let (old, new) = (self.points.len(), points.len());
         let mut border = kernel_matrix(h.signal, &self.points, points);
         self.factor.forward(border.as_mut());
-        let mut corner = symmetric_kernel_matrix(h.signal, points);
-        add_noise(&mut corner, h.noise);
-        add_product(&mut corner, -1.0, border.transpose(), border.as_ref());
-        let corner = Factor::of_covariance(corner)?;
+        let remaining = || {
+            let mut corner = symmetric_kernel_matrix(h.signal, points);
+            add_noise(&mut corner, h.noise + self.factor.added());
+            add_product(&mut corner, -1.0, border.transpose(), border.as_ref());
+            corner
+        };
+        let corner = Cholesky::of_covariance(remaining, check)?;
         let mut lower = Mat::zeros(old + new, old + new);
         lower.get_mut(..old, ..old).copy_from_triangular_lower(self.factor.lower());
         lower.get_mut(old.., ..old).copy_from(border.transpose());
         lower.get_mut(old.., old..).copy_from_triangular_lower(corner.lower());
-        self.factor = Factor::from_lower(lower);
+        self.factor = Cholesky::from_lower(lower, self.factor.added().max(corner.added()));
         self.targets.extend_from_slice(targets);
         self.points = self.points.followed_by(points);
         self.weights = self.factor.solve(&self.targets);
@@ -53,18 +71,18 @@ impl Exact {
     }
 
     /// Rows conditioned on.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.targets.len()
     }
 
     /// Mean of f at `test`.
-    pub(super) fn mean(&self, h: &Hyperparameters, test: &Points) -> Vec<f64> {
+    pub(crate) fn mean(&self, h: &Hyperparameters, test: &Points) -> Vec<f64> {
         let k = kernel_matrix(h.signal, &self.points, test);
         (0..test.len()).map(|j| dot(k.col_as_slice(j), &self.weights)).collect()
     }
 
     /// Mean and variance of f at `test`.
-    pub(super) fn marginals(&self, h: &Hyperparameters, test: &Points) -> (Vec<f64>, Vec<f64>) {
+    pub(crate) fn marginals(&self, h: &Hyperparameters, test: &Points) -> (Vec<f64>, Vec<f64>) {
         let mut k = kernel_matrix(h.signal, &self.points, test);
         let mean = (0..test.len()).map(|j| dot(k.col_as_slice(j), &self.weights)).collect();
         self.factor.forward(k.as_mut());
@@ -73,7 +91,7 @@ impl Exact {
     }
 
     /// Mean and covariance of f at `test`.
-    pub(super) fn joint(&self, h: &Hyperparameters, test: &Points) -> (Vec<f64>, Mat<f64>) {
+    pub(crate) fn joint(&self, h: &Hyperparameters, test: &Points) -> (Vec<f64>, Mat<f64>) {
         let mut k = kernel_matrix(h.signal, &self.points, test);
         let mean = (0..test.len()).map(|j| dot(k.col_as_slice(j), &self.weights)).collect();
         self.factor.forward(k.as_mut());
@@ -83,7 +101,7 @@ impl Exact {
     }
 
     /// What turns functions f of the prior into functions of the posterior: C⁻¹(f(X) + ε), C = K + σ²I.
-    pub(super) fn correction(&self, h: &Hyperparameters, prior: &PriorSamples) -> Result<Mat<f64>> {
+    pub(crate) fn correction(&self, h: &Hyperparameters, prior: &PriorSamples) -> Result<Mat<f64>> {
         let mut out = prior.at(h, &self.points)?;
         prior.add_noise(&mut out, Draw::Noise, 0, |_| h.noise.sqrt());
         self.factor.forward(out.as_mut());
@@ -92,7 +110,7 @@ impl Exact {
     }
 
     /// f(x*) + k*ᵀC⁻¹(y − f(X) − ε) for the functions f of the prior whose values at `test` are `values`.
-    pub(super) fn correct(
+    pub(crate) fn correct(
         &self,
         h: &Hyperparameters,
         correction: &Mat<f64>,
@@ -106,8 +124,13 @@ impl Exact {
         values
     }
 
+    /// What was added to σ² because K + σ²I was singular to rounding, zero otherwise.
+    pub(crate) fn jitter(&self) -> f64 {
+        self.factor.added()
+    }
+
     /// log N(y; 0, K + σ²I).
-    pub(super) fn log_marginal_likelihood(&self) -> f64 {
+    pub(crate) fn log_marginal_likelihood(&self) -> f64 {
         gaussian_log_density(dot(&self.targets, &self.weights), self.factor.log_det(), self.len())
     }
 }

@@ -1,9 +1,9 @@
 //! The marginal likelihood and its gradient.
 
-use super::ascent::Height;
 use super::covariance::{add_noise, Hyperparameters, Points};
-use super::factor::{dot, Factor};
 use super::family::Family;
+use crate::linalg::quasi_newton::Height;
+use crate::linalg::{dot, Cholesky};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use std::f64::consts::TAU;
@@ -18,7 +18,7 @@ pub(crate) struct Evidence {
     /// What the derivative in log ℓ_c has in front of (z_c − z'_c)², where that is not K.
     slopes: Option<Mat<f64>>,
     /// L with L Lᵀ = C.
-    factor: Factor,
+    factor: Cholesky,
     /// α = C⁻¹y.
     alpha: Vec<f64>,
     value: f64,
@@ -32,7 +32,7 @@ impl Evidence {
         let slopes = (family != Family::Gaussian).then(|| family.symmetric(h.signal, &points, true));
         let mut c = kernel.clone();
         add_noise(&mut c, h.noise);
-        let factor = Factor::new(c)?;
+        let factor = Cholesky::new(c)?;
         let alpha = factor.solve(targets);
         let value = gaussian_log_density(dot(targets, &alpha), factor.log_det(), targets.len());
         value.is_finite().then_some(Self { h, points, kernel, slopes, factor, alpha, value })

@@ -1,0 +1,96 @@
+"""Variances of a Gaussian process with any kernel."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from riesz._errors import InvalidInput
+from riesz._riesz import variances_by_operator, variances_by_ridge
+from riesz._rows import ROWS
+from riesz._settings import seed_of
+
+
+def posterior_variances(
+    X: ArrayLike,
+    X_test: ArrayLike,
+    *,
+    noise: float,
+    kernel: str = "gaussian",
+    bandwidth: float = 1.0,
+    method: str = "ridge",
+    n_blocks: int = 32,
+    block_size: int = 256,
+    batch_size: int = 64,
+    step: float = 60.0,
+    delay: float = 20.0,
+    random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]:
+    """Return what noisy values at some rows leave of the variance of a function at others.
+
+    The function is a Gaussian process whose covariance is any of the library's kernels, which need
+    not be one at equal rows. The answer is ``k(x, x) - k_x @ inv(K + noise * I) @ k_x`` up to the
+    error of random features: both methods never form ``K`` of many rows.
+    :class:`GaussianProcessRegressor` computes it exactly, for the Gaussian kernel.
+
+    Parameters
+    ----------
+    X : array-like or sparse array of shape (n, d)
+        Rows where the function was observed.
+    X_test : array-like or sparse array of shape (m, d)
+        Rows where the variance is wanted.
+    noise : float
+        Variance of the noise, in the units of the kernel.
+    kernel : str, default="gaussian"
+        A kernel by name, as :class:`RandomFeatures` has them; "2.5 * gaussian" is one with variance
+        2.5.
+    bandwidth : float, default=1.0
+        Width of the kernel.
+    method : {"ridge", "operator"}, default="ridge"
+        "ridge" solves one ridge regression for each test row, all of them together, on fixed
+        features. "operator" takes one step of doubly stochastic gradients for each block, towards
+        the operator that gives the variance at any row; its cost grows with the square of their
+        number, and so does its memory. It is there for what it is, not for speed.
+    n_blocks, block_size : int, default=32, 256
+        Blocks of features, and features of a block. The error falls with the root of their product
+        ("ridge") or of the number of blocks ("operator").
+    batch_size : int, default=64
+        Rows of a step, of "operator" alone.
+    step, delay : float, default=60.0, 20.0
+        Step ``t`` of "operator" has length ``step / (t + delay)``, divided by the mean of
+        ``k(x, x)``.
+    random_state : int, RandomState or None, default=None
+        Equal integers give equal numbers.
+    n_jobs : int, optional
+        Threads; all cores by default. Their number changes nothing.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Variances of the function, without the noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz import posterior_variances
+    >>> X = np.linspace(-1, 1, 50)[:, None]
+    >>> near, far = posterior_variances(X, [[0.0], [9.0]], noise=0.1, random_state=0)
+    >>> bool(near < 0.2 and abs(far - 1) < 0.1)
+    True
+    """
+    rows, test = (check_array(values, **ROWS) for values in (X, X_test))
+    settings = {
+        "kernel": kernel,
+        "bandwidth": bandwidth,
+        "noise": noise,
+        "n_blocks": n_blocks,
+        "block_size": block_size,
+        "seed": seed_of(random_state),
+        "n_jobs": n_jobs,
+    }
+    if method == "ridge":
+        return variances_by_ridge(rows, test, **settings)
+    if method == "operator":
+        schedule = {"batch_size": batch_size, "step": step, "delay": delay}
+        return variances_by_operator(rows, test, **settings, **schedule)
+    raise InvalidInput(f"method = {method!r} is unknown; expected one of ridge, operator")
