@@ -257,7 +257,7 @@ fn a_separable_problem_is_separated() {
 
 /// Coefficients of all blocks.
 fn coefficients(f: &FeatureExpansion) -> Vec<f32> {
-    (0..f.len()).flat_map(|b| f.coefficients(b).iter().copied()).collect()
+    (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect()
 }
 
 /// Neither the target nor the place of a row of weight zero changes a bit of the function.
@@ -337,7 +337,8 @@ fn sweeps_with_a_ridge_reach_the_regularised_optimum() {
         let part = |b: usize| {
             let block = state.f.map().draw(BlockIndex(b as u64));
             let g = compute::adjoint(state.f.device(), &block, rows, &residual, 1).unwrap();
-            let pull = state.f.coefficients(b).iter().map(move |a| ridge as f32 * m as f32 * a);
+            let pull =
+                state.f.coefficients(b).into_owned().into_iter().map(move |a| ridge as f32 * m as f32 * a);
             g.into_iter().zip(pull).map(|(g, p)| f64::from(g - p).powi(2)).sum::<f64>()
         };
         (0..3).map(part).sum::<f64>().sqrt()
