@@ -255,7 +255,7 @@ def main() -> None:
     fresh = out is not None and not (options.append and out.is_file())
     rows: list[Row] = []
     with open(out or os.devnull, "w" if fresh else "a", newline="") as file:
-        raw = csv.DictWriter(file, FIELDS)
+        raw = csv.DictWriter(file, FIELDS, lineterminator="\n")
         if fresh:
             raw.writeheader()
         for name in options.only:
