@@ -8,7 +8,7 @@ pub use batches::{Again, Minibatches};
 pub(crate) use checkpoint::fingerprint_of;
 pub(crate) use checkpoint::Due;
 pub use checkpoint::{fingerprint, CheckpointPolicy};
-pub use run::{run, Batches, Ended, Monitor};
+pub use run::{run, Batches, Ended, Monitor, Steps};
 
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};

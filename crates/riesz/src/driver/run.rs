@@ -1,8 +1,8 @@
 //! The one loop around every solver.
 
-use super::{CheckpointPolicy, Control, Due, Progress};
+use super::{CheckpointPolicy, Control, Due, Phase, Progress};
 use crate::error::Result;
-use crate::solver::Solver;
+use crate::solver::{Solver, StepInfo};
 
 /// Where the batches of a solver come from.
 pub trait Batches<S: Solver> {
@@ -46,7 +46,8 @@ pub enum Ended {
 }
 
 /// Steps until the monitor is satisfied, the batches are used up or the time is; the observer of `control` is told of every
-/// step, a cancelled run ends with [`crate::Error::Cancelled`], and checkpoints are written when they are due.
+/// step, a cancelled run ends with [`crate::Error::Cancelled`], and checkpoints are written when they are due. However short
+/// the time, one step is taken.
 pub fn run<S: Solver>(
     solver: &S,
     state: &mut S::State,
@@ -58,9 +59,6 @@ pub fn run<S: Solver>(
     loop {
         if monitor.finished(state) {
             return Ok(Ended::Finished);
-        }
-        if control.out_of_time() {
-            return Ok(Ended::OutOfTime);
         }
         let Some(batch) = batches.next()? else {
             if !monitor.begins_another_pass(state) {
@@ -77,5 +75,46 @@ pub fn run<S: Solver>(
                 monitor.save(state, policy)?;
             }
         }
+        if control.out_of_time() {
+            return Ok(Ended::OutOfTime);
+        }
+    }
+}
+
+/// The plainest monitor: so many steps, or so many passes over the batches.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    phase: Phase,
+    /// Steps in the end.
+    most: usize,
+    passes: usize,
+    done: usize,
+}
+
+impl Steps {
+    /// Ends after `most` steps.
+    pub fn new(phase: Phase, most: usize) -> Self {
+        Self { phase, most, passes: usize::MAX, done: 0 }
+    }
+
+    /// Ends after `passes` passes over batches of which a pass has `length`.
+    pub fn passes(phase: Phase, passes: usize, length: usize) -> Self {
+        Self { phase, most: passes.saturating_mul(length), passes, done: 0 }
+    }
+}
+
+impl<S: Solver> Monitor<S> for Steps {
+    fn finished(&mut self, _: &S::State) -> bool {
+        self.done >= self.most
+    }
+
+    fn observe(&mut self, _: &S::State, info: S::Info) -> Result<Progress> {
+        self.done += 1;
+        Ok(Progress::new(self.phase, self.done, self.most, info.loss()))
+    }
+
+    fn begins_another_pass(&mut self, _: &S::State) -> bool {
+        self.passes = self.passes.saturating_sub(1);
+        self.passes > 0
     }
 }

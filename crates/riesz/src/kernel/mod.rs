@@ -311,10 +311,9 @@ impl Family<'_> {
             Self::Product(factors) => {
                 factors.iter().map(|k| k.family().value(x, other, buffer)).product::<Result<f64>>()?
             }
-            Self::User(_) => {
-                return Err(Error::Conflict(
-                    "a kernel that is a function is known by its features alone".into(),
-                ))
+            Self::User(kernel) => {
+                let kernel = KernelSpec::User((*kernel).clone());
+                return Err(Error::Conflict(format!("the kernel {kernel} is known by its features alone")));
             }
         })
     }

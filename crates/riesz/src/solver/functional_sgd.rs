@@ -1,7 +1,7 @@
 //! Functional stochastic gradient descent: doubly stochastic gradients on random features (thesis Algorithms 1–2), NORMA on
 //! a dictionary (lecture §8), Pegasos on fixed features.
 
-use super::{check_ridge, Schedule, Solver};
+use super::{check_ridge, Schedule, Solver, StepInfo};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::operator::{adjoint, apply, Exact, Operator};
@@ -102,5 +102,11 @@ impl<T: Operator, F: Space> Solver for FunctionalSgd<'_, T, F> {
         state.f.step(step_size, self.config.ridge, &adjoint(&self.operator, batch, &residuals))?;
         state.step += 1;
         Ok(SgdInfo { loss, weight, step_size })
+    }
+}
+
+impl StepInfo for SgdInfo {
+    fn loss(&self) -> f64 {
+        self.loss
     }
 }

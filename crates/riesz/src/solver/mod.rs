@@ -9,7 +9,9 @@ mod ridge;
 mod schedule;
 
 pub(crate) use block_descent::weighted_loss;
-pub use block_descent::{BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem, Shard, Sums};
+pub use block_descent::{
+    BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem, Shard, Sums, Sweep,
+};
 pub(crate) use feature_matrix::RidgePath;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
@@ -23,6 +25,12 @@ use crate::linalg::cholesky::{factorise, solve_in_place, with_jitter, SINGLE};
 use faer::{Mat, MatMut, MatRef};
 use rayon::prelude::*;
 
+/// Facts about one step that everyone who watches wants to know.
+pub trait StepInfo {
+    /// The mean loss that the step saw, or left.
+    fn loss(&self) -> f64;
+}
+
 /// A way to move: settings, which `self` holds and which never change, a state, and one step.
 ///
 /// Equal states and batches give equal results; the loop around the step is [`crate::driver::run`].
@@ -32,7 +40,7 @@ pub trait Solver {
     /// All that changes from step to step.
     type State;
     /// Facts about one step that the next does not need.
-    type Info;
+    type Info: StepInfo;
 
     /// One step.
     fn step(&self, state: &mut Self::State, batch: Self::Batch<'_>) -> Result<Self::Info>;

@@ -6,7 +6,7 @@ use super::options::{DensityRatioLoss, DensityRatioOptions};
 use super::samples::{Sample, Samples};
 use crate::compute;
 use crate::data::Rows;
-use crate::driver::{Control, Phase, Progress};
+use crate::driver::{run, Again, Control, Phase, Steps};
 use crate::error::{Error, Result};
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::functions::HistoryEntry;
@@ -222,14 +222,6 @@ fn descend(
 ) -> Result<FeatureExpansion> {
     let (solver, mut state) = field.start(&course.setting)?;
     let problem = field.problem(&samples.weights)?;
-    for done in 1..=course.blocks {
-        let loss = 2.0 * solver.step(&mut state, &problem)?.loss;
-        let (phase, most, elapsed) = (Phase::Fit, course.blocks, control.elapsed());
-        let (held_out_loss, held_out_error) = (None, None);
-        control.report(Progress { phase, done, most, loss, held_out_loss, held_out_error, elapsed })?;
-        if control.out_of_time() {
-            break;
-        }
-    }
+    run(&solver, &mut state, &mut Again(problem), &mut Steps::new(Phase::Fit, course.blocks), control)?;
     Ok(state.f)
 }

@@ -9,15 +9,37 @@ use super::evidence::log_evidence;
 use super::machine::HistoryEntry;
 use super::options::{Bandwidth, ColumnScaling, Options};
 use crate::data::Rows;
-use crate::driver::{Control, Phase, Progress};
+use crate::driver::{run, Again, Control, Monitor, Phase, Progress};
 use crate::error::Result;
 use crate::functions::geometry::{median_distance, Moments};
 use crate::kernel::{KernelSpec, Scaling};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Stream};
-use crate::solver::{weighted_loss, BlockDescentConfig, BlockState, Problem};
+use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
 use crate::space::FeatureExpansion;
 use serde::{Deserialize, Serialize};
+
+/// Looks at the held-out rows after every block of a trial.
+struct Watch<'a> {
+    contest: &'a Contest<'a>,
+    blocks: usize,
+    history: Vec<HistoryEntry>,
+}
+
+impl Monitor<BlockDescent> for Watch<'_> {
+    fn finished(&mut self, _: &BlockState) -> bool {
+        self.history.len() >= self.blocks
+    }
+
+    fn observe(&mut self, state: &BlockState, info: BlockInfo) -> Result<Progress> {
+        let Contest { loss, targets, held, error, .. } = *self.contest;
+        let held_out_loss = Some(weighted_loss(loss, targets, held, &state.predictions));
+        let held_out_error = error(&state.predictions);
+        let block = self.history.len() + 1;
+        self.history.push(HistoryEntry { block, loss: info.loss, held_out_loss, held_out_error });
+        Ok(Progress { held_out_loss, ..Progress::new(Phase::Race, 0, 0, info.loss) })
+    }
+}
 
 /// What the race decides.
 #[derive(Clone, Debug)]
@@ -56,7 +78,7 @@ pub(crate) fn scaling(moments: &Moments, standard: bool, kernel: &KernelSpec) ->
 }
 
 /// The data of a race.
-pub(crate) struct Field<'a> {
+pub(crate) struct Contest<'a> {
     pub rows: Rows<'a>,
     pub targets: &'a [f32],
     /// Training weights: zero on held-out rows.
@@ -71,7 +93,7 @@ pub(crate) struct Field<'a> {
 
 /// How the fit will go on once the race is decided.
 #[derive(Clone, Copy)]
-pub(crate) struct Course {
+pub(crate) struct Schedule {
     /// All but the damping, which a [`Setting`] brings.
     pub config: BlockDescentConfig,
     pub block_size: usize,
@@ -143,19 +165,19 @@ pub(crate) fn decided(
 /// stage is the beginning of a fit; the winner's is returned to be continued.
 pub(crate) fn race(
     options: &Options,
-    field: &Field<'_>,
+    contest: &Contest<'_>,
     moments: &Moments,
     damping: f64,
-    course: Course,
+    schedule: Schedule,
     control: &mut Control<'_>,
 ) -> Result<(Setting, Option<Trial>)> {
-    let sub = Subsample::draw(options, field);
-    let small = sub.field(field)?;
+    let sub = Subsample::draw(options, contest);
+    let small = sub.contest(contest)?;
     // Structured features come in groups of the padded dimension.
-    let block_size = field.rows.columns().next_power_of_two().clamp(512, 1_024);
-    let config = BlockDescentConfig { gram_rows_per_feature: FIRST_GRAM_ROWS, ..course.config };
+    let block_size = contest.rows.columns().next_power_of_two().clamp(512, 1_024);
+    let config = BlockDescentConfig { gram_rows_per_feature: FIRST_GRAM_ROWS, ..schedule.config };
     let first =
-        Stage { options, field: &small, config, block_size, blocks: FIRST_FEATURES / block_size, course };
+        Stage { options, contest: &small, config, block_size, blocks: FIRST_FEATURES / block_size, schedule };
     let mut best = None;
     for standard in scalings(options) {
         let scaling = scaling(moments, standard, &options.kernel);
@@ -173,18 +195,18 @@ pub(crate) fn race(
         first.consider(&mut best, next, control)?;
     }
     let start = best.map_or(setting, |leader| leader.setting);
-    let (config, block_size) = (course.config, course.block_size);
-    Stage { options, field, config, block_size, blocks: SECOND_BLOCKS, course }.refine(start, control)
+    let (config, block_size) = (schedule.config, schedule.block_size);
+    Stage { options, contest, config, block_size, blocks: SECOND_BLOCKS, schedule }.refine(start, control)
 }
 
 /// One stage of the race: what its trials have in common.
 struct Stage<'a> {
     options: &'a Options,
-    field: &'a Field<'a>,
+    contest: &'a Contest<'a>,
     config: BlockDescentConfig,
     block_size: usize,
     blocks: usize,
-    course: Course,
+    schedule: Schedule,
 }
 
 impl Stage<'_> {
@@ -203,7 +225,7 @@ impl Stage<'_> {
         }
         Ok(match best {
             Some(Leader { setting, trial, .. }) => {
-                (setting, (trial.history.len() <= self.course.max_blocks).then_some(trial))
+                (setting, (trial.history.len() <= self.schedule.max_blocks).then_some(trial))
             }
             None => (start, None),
         })
@@ -221,17 +243,7 @@ impl Stage<'_> {
         }
         let trial = self.trial(&setting, control)?;
         let curve: Vec<f64> = trial.history.iter().filter_map(|entry| entry.held_out_loss).collect();
-        let outlook = outlook(&curve, self.block_size, self.course.max_blocks * self.course.block_size);
-        let progress = Progress {
-            phase: Phase::Race,
-            done: 0,
-            most: 0,
-            loss: f64::NAN,
-            held_out_loss: curve.last().copied(),
-            held_out_error: None,
-            elapsed: control.elapsed(),
-        };
-        control.report(progress)?;
+        let outlook = outlook(&curve, self.block_size, self.schedule.max_blocks * self.schedule.block_size);
         if best.as_ref().is_none_or(|leader| outlook < leader.outlook) {
             *best = Some(Leader { setting, outlook, trial });
         }
@@ -239,23 +251,16 @@ impl Stage<'_> {
     }
 
     fn trial(&self, setting: &Setting, control: &mut Control<'_>) -> Result<Trial> {
-        let (options, field) = (self.options, self.field);
+        let (options, contest) = (self.options, self.contest);
         let (scaling, bandwidth) = (setting.scaling.clone(), setting.bandwidth);
         let map = options.feature_map(bandwidth, self.block_size, scaling)?;
         let solver = BlockDescentConfig { damping: setting.damping, ..self.config }.build()?;
-        let mut state = solver.init(FeatureExpansion::new(map, field.offset.to_vec()), field.rows)?;
-        let Field { rows, targets, weights, loss, .. } = *field;
+        let mut state = solver.init(FeatureExpansion::new(map, contest.offset.to_vec()), contest.rows)?;
+        let Contest { rows, targets, weights, loss, .. } = *contest;
         let problem = Problem { rows, targets, weights, loss };
-        let history = (1..=self.blocks)
-            .map(|block| {
-                control.check(0)?;
-                let info = solver.step(&mut state, &problem)?;
-                let predictions = &state.predictions;
-                let held_out_loss = Some(weighted_loss(loss, targets, field.held, predictions));
-                let held_out_error = (field.error)(predictions);
-                Ok(HistoryEntry { block, loss: info.loss, held_out_loss, held_out_error })
-            })
-            .collect::<Result<_>>()?;
+        let mut watch = Watch { contest, blocks: self.blocks, history: Vec::new() };
+        run(&solver, &mut state, &mut Again(problem), &mut watch, control)?;
+        let history = watch.history;
         Ok(Trial { state, history })
     }
 }
@@ -267,6 +272,10 @@ pub(crate) fn fallback(moments: &Moments, damping: f64) -> Setting {
 /// The log of the held-out loss the curve points to at `budget` features.
 fn outlook(curve: &[f64], block_size: usize, budget: usize) -> f64 {
     let last = curve[curve.len() - 1].max(1e-12);
+    if curve.len() < 2 {
+        // The time was up after one block.
+        return last.ln();
+    }
     let middle = curve[curve.len() / 2 - 1].max(1e-12);
     let exponent = (last / middle).ln().clamp(-0.6, 0.0);
     let octaves = (budget as f64 / (curve.len() * block_size) as f64).log2().max(0.0);
@@ -283,34 +292,34 @@ struct Subsample {
 }
 
 impl Subsample {
-    fn draw(options: &Options, field: &Field<'_>) -> Self {
-        let n = field.rows.len();
+    fn draw(options: &Options, contest: &Contest<'_>) -> Self {
+        let n = contest.rows.len();
         let order = Permutation::new(options.seed, Stream::Race, BlockIndex(0), n);
         let (mut train, mut held) = (Vec::new(), Vec::new());
         for &i in order.indices() {
-            if field.weights[i as usize] > 0.0 && train.len() < FIRST_ROWS {
+            if contest.weights[i as usize] > 0.0 && train.len() < FIRST_ROWS {
                 train.push(i);
-            } else if field.held[i as usize] > 0.0 && held.len() < FIRST_ROWS / 4 {
+            } else if contest.held[i as usize] > 0.0 && held.len() < FIRST_ROWS / 4 {
                 held.push(i);
             }
         }
         train.extend(held);
-        let t = field.loss.targets();
+        let t = contest.loss.targets();
         let pick = |values: &[f32]| train.iter().map(|&i| values[i as usize]).collect();
         Self {
-            x: field.rows.gather(&train),
+            x: contest.rows.gather(&train),
             targets: train
                 .iter()
-                .flat_map(|&i| field.targets[i as usize * t..][..t].iter().copied())
+                .flat_map(|&i| contest.targets[i as usize * t..][..t].iter().copied())
                 .collect(),
-            weights: pick(field.weights),
-            held: pick(field.held),
-            columns: field.rows.columns(),
+            weights: pick(contest.weights),
+            held: pick(contest.held),
+            columns: contest.rows.columns(),
         }
     }
 
-    fn field<'a>(&'a self, of: &Field<'a>) -> Result<Field<'a>> {
-        Ok(Field {
+    fn contest<'a>(&'a self, of: &Contest<'a>) -> Result<Contest<'a>> {
+        Ok(Contest {
             rows: Rows::single(&self.x, self.columns)?,
             targets: &self.targets,
             weights: &self.weights,
@@ -398,7 +407,7 @@ mod tests {
         let targets: Vec<f32> = (0..2 * n).map(|i| -(i as f32)).collect();
         let loss = LossSpec::Square.build(2).unwrap();
         let rows = Rows::single(&x, 1).unwrap();
-        let field = Field {
+        let contest = Contest {
             rows,
             targets: &targets,
             weights: &weights,
@@ -408,7 +417,7 @@ mod tests {
             error: &|_| None,
         };
         let options = Options::new(Task::Regression(2), Seed(1));
-        let sub = Subsample::draw(&options, &field);
+        let sub = Subsample::draw(&options, &contest);
         // 2,400 training rows are all there, of as many held-out ones a quarter of 8,192.
         assert_eq!(sub.x.len(), 2_400 + 2_048);
         let mut seen: Vec<usize> = sub.x.iter().map(|&v| v as usize).collect();

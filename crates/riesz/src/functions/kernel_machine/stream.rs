@@ -10,7 +10,7 @@ use super::race::{decided, fallback, scaling, scalings, Setting};
 use super::start::{in_units, standardise};
 use crate::compute::Device;
 use crate::data::Rows;
-use crate::driver::{run, Control, Minibatches, Monitor, Phase, Progress};
+use crate::driver::{run, Control, Minibatches, Phase, Steps};
 use crate::error::{Error, Result};
 use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::stored::{insert_iterate, take_iterate};
@@ -19,8 +19,8 @@ use crate::model::Container;
 use crate::operator::Evaluation;
 use crate::random::{BlockIndex, Permutation, Seed, Stream as Purpose};
 use crate::solver::{
-    FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, RidgePath, Samples, Schedule, SgdInfo,
-    SgdState, Solver, StreamRidge,
+    FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, RidgePath, Samples, Schedule, SgdState,
+    StreamRidge,
 };
 use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures, Function};
 use serde::{Deserialize, Serialize};
@@ -195,7 +195,7 @@ impl Stream {
         let size = options.batch_size;
         let mut batches = Minibatches::new(data.rows, &targets, data.weights, size, course.shuffle);
         batches.skip_to(from);
-        let mut monitor = Passes { left: course.passes, most: course.passes * batches.len(), done: 0 };
+        let mut monitor = Steps::passes(Phase::Stream, course.passes, batches.len());
         match &mut self.learner {
             Learner::Preconditioned(learner) => {
                 let solver = PreconditionedSgd::new(&*loss);
@@ -386,23 +386,4 @@ fn choose(
     let (setting, ridge) = best
         .map_or_else(|| (fallback(&moments, 1.0), 1.0), |(setting, _, ridge, _)| (setting.clone(), *ridge));
     Ok((setting, given.unwrap_or(StreamRidge::Total(ridge * path.trained()))))
-}
-
-/// Counts batches; ends after so many passes.
-struct Passes {
-    left: usize,
-    most: usize,
-    done: usize,
-}
-
-impl<S: Solver<Info = SgdInfo>> Monitor<S> for Passes {
-    fn observe(&mut self, _: &S::State, info: SgdInfo) -> Result<Progress> {
-        self.done += 1;
-        Ok(Progress::new(Phase::Stream, self.done, self.most, info.loss))
-    }
-
-    fn begins_another_pass(&mut self, _: &S::State) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.left > 0
-    }
 }

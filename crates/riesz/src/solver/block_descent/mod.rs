@@ -6,7 +6,7 @@ mod sums;
 pub use shard::Shard;
 pub use sums::Sums;
 
-use super::{check_ridge, solve_regularised};
+use super::{check_ridge, solve_regularised, Solver, StepInfo};
 use crate::compute::{Buffer, FeatureBlock, GramScratch};
 use crate::data::{tiles, Rows};
 use crate::error::{positive, Error, Result};
@@ -90,13 +90,15 @@ pub struct BlockState<F = FeatureExpansion> {
     pub f: F,
     /// Its values F on all rows, n×C: no feature of an old block is ever recomputed.
     pub predictions: Vec<f32>,
+    /// Steps of further sweeps so far.
+    revisited: usize,
     workspace: Workspace,
 }
 
 impl<F> BlockState<F> {
     /// A state from its parts, as a checkpoint holds them.
     pub(crate) fn resume(f: F, predictions: Vec<f32>) -> Self {
-        Self { f, predictions, workspace: Workspace::default() }
+        Self { f, predictions, revisited: 0, workspace: Workspace::default() }
     }
 }
 
@@ -350,4 +352,36 @@ pub(crate) fn weighted_loss(loss: &dyn Loss, targets: &[f32], weights: &[f32], p
     let sums: Vec<(f64, f64)> = all.into_par_iter().map(of).collect();
     let (value, mass) = sums.into_iter().fold((0.0, 0.0), |(a, b), (v, w)| (a + v, b + w));
     value / mass
+}
+
+impl Solver for BlockDescent {
+    type Batch<'a> = Problem<'a>;
+    type State = BlockState;
+    type Info = BlockInfo;
+
+    fn step(&self, state: &mut BlockState, problem: Problem<'_>) -> Result<BlockInfo> {
+        Self::step(self, state, &problem)
+    }
+}
+
+/// Further sweeps over the blocks there are: each step revisits the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep<'s>(pub &'s BlockDescent);
+
+impl Solver for Sweep<'_> {
+    type Batch<'a> = Problem<'a>;
+    type State = BlockState;
+    type Info = BlockInfo;
+
+    fn step(&self, state: &mut BlockState, problem: Problem<'_>) -> Result<BlockInfo> {
+        let b = state.revisited % state.f.len().max(1);
+        state.revisited += 1;
+        self.0.revisit(state, &problem, b)
+    }
+}
+
+impl StepInfo for BlockInfo {
+    fn loss(&self) -> f64 {
+        self.loss
+    }
 }

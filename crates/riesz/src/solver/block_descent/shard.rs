@@ -134,7 +134,7 @@ impl BlockDescent {
         loss: &dyn Loss,
         b: usize,
     ) -> Result<Sums> {
-        let BlockState { f, predictions, workspace } = state;
+        let BlockState { f, predictions, workspace, .. } = state;
         let block = f.draw(b)?;
         let (leaves, all) = self.leaves(f, predictions, shard)?;
         let mut sums = Sums::new(all);

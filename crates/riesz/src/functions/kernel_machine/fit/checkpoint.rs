@@ -1,7 +1,8 @@
 //! Checkpoints of a fit.
 
-use super::{Fit, Standing};
-use crate::driver::{Control, Due};
+use super::descent::Log;
+use super::Fit;
+use crate::driver::CheckpointPolicy;
 use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::machine::HistoryEntry;
@@ -63,34 +64,25 @@ impl Stored for Checkpoint<'_> {
 }
 
 impl Fit<'_> {
-    /// Writes where the fit stands, where that is due.
-    pub(super) fn save_if_due(
-        &self,
-        standing: &Standing,
-        due: &mut Due,
-        control: &Control<'_>,
-    ) -> Result<()> {
-        let Some(policy) = control.checkpoint.as_ref() else { return Ok(()) };
-        if !due.now(policy) {
-            return Ok(());
-        }
-        let f = &standing.state.f;
+    /// Writes where the fit stands.
+    pub(super) fn save(&self, state: &BlockState, log: &Log, policy: &CheckpointPolicy) -> Result<()> {
+        let f = &state.f;
         let header = Header {
             options: Cow::Borrowed(self.options),
             fingerprint: self.fingerprint_text(),
             path: f.device().path(),
-            choice: standing.choice,
-            history: Cow::Borrowed(&standing.history),
-            best: standing.best,
-            absorbing: standing.absorbing,
-            calibration: standing.calibration,
-            shifts: standing.shifts.clone(),
+            choice: log.choice,
+            history: Cow::Borrowed(&log.history),
+            best: log.best,
+            absorbing: log.absorbing,
+            calibration: log.calibration,
+            shifts: log.shifts.clone(),
         };
         let coefficients = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
         let checkpoint = Checkpoint {
             header,
             coefficients: (vec![f.len(), f.map().block_size, f.outputs()], coefficients),
-            predictions: (vec![self.rows.len(), f.outputs()], Cow::Borrowed(&standing.state.predictions)),
+            predictions: (vec![self.rows.len(), f.outputs()], Cow::Borrowed(&state.predictions)),
         };
         checkpoint.save(&policy.path)
     }
@@ -110,7 +102,7 @@ impl Fit<'_> {
     }
 
     /// Continues where a checkpoint of the same fit left off, bit for bit.
-    pub(super) fn resume(&self, path: &Path) -> Result<Standing> {
+    pub(super) fn resume(&self, path: &Path) -> Result<(BlockState, Log)> {
         let Checkpoint { header, coefficients, predictions } = Checkpoint::load(path)?;
         let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
         let lasting = |options: &Options| Options { max_time: None, chunk: 0, ..options.clone() };
@@ -142,15 +134,9 @@ impl Fit<'_> {
         if !self.reproduces(&f, &predictions)? {
             return Err(differs("kernel's features"));
         }
-        Ok(Standing {
-            state: BlockState::resume(f, predictions.into_owned()),
-            choice: header.choice,
-            history,
-            best: header.best,
-            absorbing: header.absorbing,
-            calibration: header.calibration,
-            shifts,
-        })
+        let Header { choice, best, absorbing, calibration, .. } = header;
+        let log = Log { choice, history, best, absorbing, calibration, shifts };
+        Ok((BlockState::resume(f, predictions.into_owned()), log))
     }
 
     fn fingerprint_text(&self) -> String {

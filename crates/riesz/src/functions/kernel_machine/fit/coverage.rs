@@ -1,7 +1,7 @@
 //! Quantiles that cover as many new rows as they say.
 
-use super::{Fit, Standing};
-use crate::driver::Control;
+use super::Fit;
+use crate::driver::{run, Again, Control, Phase, Steps};
 use crate::error::Result;
 use crate::functions::kernel_machine::training::effective_rows;
 use crate::functions::quantile::weighted_quantile;
@@ -37,7 +37,7 @@ impl Fit<'_> {
     pub(super) fn cross_validated_shifts(
         &self,
         solver: &BlockDescent,
-        standing: &Standing,
+        fitted: &FeatureExpansion,
         control: &mut Control<'_>,
     ) -> Result<Option<Vec<f32>>> {
         let n = self.rows.len();
@@ -54,12 +54,16 @@ impl Fit<'_> {
                 return Ok(None);
             }
             let offset = self.loss.start(&self.targets, &weights);
-            let f = FeatureExpansion::new(standing.state.f.map().clone(), offset);
+            let f = FeatureExpansion::new(fitted.map().clone(), offset);
             let mut state = solver.init(f, self.rows)?;
-            for block in 0..standing.state.f.len() {
-                control.check(block)?;
-                solver.step(&mut state, &Problem { weights: &weights, ..self.problem() })?;
-            }
+            let problem = Problem { weights: &weights, ..self.problem() };
+            run(
+                solver,
+                &mut state,
+                &mut Again(problem),
+                &mut Steps::new(Phase::Absorb, fitted.len()),
+                control,
+            )?;
             for i in (0..n).filter(|&i| !others(i)) {
                 predictions[i * c..(i + 1) * c].copy_from_slice(&state.predictions[i * c..(i + 1) * c]);
             }

@@ -2,22 +2,23 @@
 
 mod checkpoint;
 mod coverage;
+mod descent;
 
 use super::calibration::Calibration;
 use super::evidence::square_targets;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
-use super::race::{by_evidence, decided, race, Choice, Course, Field, Setting, Trial};
+use super::race::{by_evidence, decided, race, Contest, Schedule, Setting, Trial};
 use super::start::{in_units, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
-use crate::driver::{Control, Due, Phase, Progress};
+use crate::driver::{Control, Phase, Progress};
 use crate::error::Result;
 use crate::functions::geometry::Moments;
 use crate::kernel::FeatureMap;
 use crate::loss::{Domain, Loss, LossSpec, Unit};
 use crate::random::{BlockIndex, Permutation, Stream};
-use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockState, Problem, RidgeConfig};
+use crate::solver::{BlockDescentConfig, Problem, RidgeConfig};
 use crate::space::FeatureExpansion;
 
 /// What a fit returns.
@@ -34,8 +35,6 @@ const SMALL_BLOCKS: usize = 16;
 const RIDGE_BLOCKS: usize = 64;
 /// Early stopping looks back this many features.
 const WINDOW_FEATURES: usize = 8_192;
-/// A held-out error that fell by less than this share has stopped falling.
-const ERROR_TOLERANCE: f64 = 0.02;
 
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
@@ -51,18 +50,6 @@ pub(crate) struct Fit<'a> {
     offset: Vec<f32>,
     moments: Moments,
     fingerprint: u64,
-}
-
-/// Where a fit stands: what a checkpoint holds.
-struct Standing {
-    state: BlockState,
-    choice: Choice,
-    history: Vec<HistoryEntry>,
-    best: usize,
-    absorbing: Option<usize>,
-    calibration: Option<Calibration>,
-    /// What is added to each quantile in the end.
-    shifts: Option<Vec<f32>>,
 }
 
 impl<'a> Fit<'a> {
@@ -158,7 +145,7 @@ impl<'a> Fit<'a> {
             return Ok((setting, None));
         }
         let held = if self.has_hold_out() { self.held.clone() } else { self.weights.clone() };
-        let field = Field {
+        let contest = Contest {
             rows: self.rows,
             targets: &self.targets,
             weights: &self.weights,
@@ -168,8 +155,8 @@ impl<'a> Fit<'a> {
             error: &|predictions| self.held_out_error(predictions),
         };
         let (config, block_size, max_blocks) = (self.config(damping), self.block_size(), self.max_blocks());
-        let course = Course { config, block_size, max_blocks };
-        race(self.options, &field, &self.moments, damping, course, control)
+        let schedule = Schedule { config, block_size, max_blocks };
+        race(self.options, &contest, &self.moments, damping, schedule, control)
     }
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
@@ -189,19 +176,8 @@ impl<'a> Fit<'a> {
         let config = RidgeConfig { ridge, blocks: self.max_blocks(), tolerance: 1e-5, max_iterations: 1_000 };
         let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
         let everything: Vec<f32> = self.weights.iter().zip(&self.held).map(|(a, b)| a + b).collect();
-        let elapsed = control.elapsed();
-        let report = |done, residual| {
-            let (phase, held_out_loss, held_out_error) = (Phase::Ridge, None, None);
-            control.report(Progress {
-                phase,
-                done,
-                most: 1_000,
-                loss: residual,
-                held_out_loss,
-                held_out_error,
-                elapsed,
-            })
-        };
+        let most = config.max_iterations;
+        let report = |done, residual| control.report(Progress::new(Phase::Ridge, done, most, residual));
         let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
         Ok(Outcome {
             f: in_units(f, &self.units, None),
@@ -209,155 +185,6 @@ impl<'a> Fit<'a> {
             calibration: None,
             history: Vec::new(),
         })
-    }
-
-    fn block(&self, control: &mut Control<'_>) -> Result<Outcome> {
-        let checkpoint = control.checkpoint.clone();
-        let resumed = match &checkpoint {
-            Some(policy) if policy.path.exists() => Some(self.resume(&policy.path)?),
-            _ => None,
-        };
-        let mut standing = match resumed {
-            Some(standing) => standing,
-            None => self.begin(control)?,
-        };
-        let solver = self.config(standing.choice.damping).build()?;
-        let mut due = Due::new();
-        if standing.absorbing.is_none() {
-            self.descend(&solver, &mut standing, &mut due, control)?;
-            self.settle(&solver, &mut standing)?;
-        }
-        self.absorb(&solver, &mut standing, &mut due, control)?;
-        if self.small {
-            standing.shifts = self.cross_validated_shifts(&solver, &standing, control)?;
-        }
-        if let Some(policy) = &checkpoint {
-            // The model is complete: a later fit must not find half of it.
-            let _ = std::fs::remove_file(&policy.path);
-        }
-        let Standing { state, choice, history, calibration, shifts, .. } = standing;
-        let f = in_units(state.f, &self.units, shifts.as_deref());
-        Ok(Outcome { f, standard: choice.standard, calibration, history })
-    }
-
-    fn begin(&self, control: &mut Control<'_>) -> Result<Standing> {
-        let (setting, trial) = self.choose(control)?;
-        let choice = setting.choice();
-        let (state, entries) = match trial {
-            Some(Trial { state, history }) => (state, history),
-            None => {
-                let f = FeatureExpansion::new(self.map(&setting)?, self.offset.clone());
-                (BlockDescentConfig::default().build()?.init(f, self.rows)?, Vec::new())
-            }
-        };
-        let mut standing = Standing {
-            state,
-            choice,
-            history: Vec::new(),
-            best: 0,
-            absorbing: None,
-            calibration: None,
-            shifts: None,
-        };
-        entries.into_iter().for_each(|entry| self.enter(&mut standing, entry));
-        Ok(standing)
-    }
-
-    /// Adds blocks until the budget is spent or the held-out loss no longer falls, then sweeps if asked to.
-    fn descend(
-        &self,
-        solver: &BlockDescent,
-        standing: &mut Standing,
-        due: &mut Due,
-        control: &mut Control<'_>,
-    ) -> Result<()> {
-        let most = self.max_blocks();
-        while standing.history.len() < most && !(self.stopped(standing) || control.out_of_time()) {
-            let info = solver.step(&mut standing.state, &self.problem())?;
-            self.record(standing, info.loss, Phase::Fit, most, control)?;
-            self.save_if_due(standing, due, control)?;
-        }
-        for sweep in 0..self.options.sweeps * standing.state.f.len() {
-            if control.out_of_time() {
-                break;
-            }
-            let b = sweep % standing.state.f.len();
-            let info = solver.revisit(&mut standing.state, &self.problem(), b)?;
-            control.report(self.progress(standing, info.loss, Phase::Fit, most, control))?;
-        }
-        Ok(())
-    }
-
-    /// Whether the held-out loss has stopped falling.
-    fn stopped(&self, standing: &Standing) -> bool {
-        let done = standing.history.len();
-        let window = self.window();
-        if !self.has_hold_out() || done <= 2 * window {
-            return false;
-        }
-        let held = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
-        let rising = done - standing.best >= window.max(standing.best / 5);
-        let tolerance = self.loss.stopping_tolerance();
-        let stalled = held(done - 1) > (1.0 - tolerance) * held(done - 1 - window);
-        rising || stalled && !self.error_falls(standing)
-    }
-
-    /// Whether the held-out error was lower in the last two windows than ever before, by a share that is more than one
-    /// or two rows; `false` for regression.
-    fn error_falls(&self, standing: &Standing) -> bool {
-        let lowest = |some: &[HistoryEntry]| {
-            some.iter().filter_map(|entry| entry.held_out_error).fold(f64::INFINITY, f64::min)
-        };
-        let (before, recent) = standing.history.split_at(standing.history.len() - 2 * self.window());
-        lowest(recent) < (1.0 - ERROR_TOLERANCE) * lowest(before)
-    }
-
-    fn record(
-        &self,
-        standing: &mut Standing,
-        loss: f64,
-        phase: Phase,
-        most: usize,
-        control: &mut Control<'_>,
-    ) -> Result<()> {
-        let progress = self.progress(standing, loss, phase, most, control);
-        let Progress { done: block, held_out_loss, held_out_error, .. } = progress;
-        self.enter(standing, HistoryEntry { block, loss, held_out_loss, held_out_error });
-        control.report(progress)
-    }
-
-    /// Adds to the history and keeps count of the best.
-    fn enter(&self, standing: &mut Standing, mut entry: HistoryEntry) {
-        if !self.has_hold_out() {
-            (entry.held_out_loss, entry.held_out_error) = (None, None);
-        }
-        standing.history.push(entry);
-        let best = |b: usize| standing.history[b].held_out_loss.unwrap_or(f64::INFINITY);
-        let last = standing.history.len();
-        if standing.best == 0 || best(last - 1) < best(standing.best - 1) || !self.has_hold_out() {
-            standing.best = last;
-        }
-    }
-
-    fn progress(
-        &self,
-        standing: &Standing,
-        loss: f64,
-        phase: Phase,
-        most: usize,
-        control: &Control<'_>,
-    ) -> Progress {
-        let predictions = &standing.state.predictions;
-        let held = self.has_hold_out() && phase == Phase::Fit;
-        Progress {
-            phase,
-            done: standing.state.f.len(),
-            most,
-            loss,
-            held_out_loss: held.then(|| weighted_loss(&*self.loss, &self.targets, &self.held, predictions)),
-            held_out_error: held.then(|| self.held_out_error(predictions)).flatten(),
-            elapsed: control.elapsed(),
-        }
     }
 
     fn held_out_error(&self, predictions: &[f32]) -> Option<f64> {
@@ -380,54 +207,6 @@ impl<'a> Fit<'a> {
             Domain::Class => self.targets[i] as usize,
             _ => usize::from(self.targets[i] > 0.0),
         }
-    }
-
-    /// Cuts back to the best number of blocks and calibrates the scores on the held-out rows.
-    fn settle(&self, solver: &BlockDescent, standing: &mut Standing) -> Result<()> {
-        if standing.best < standing.state.f.len() {
-            let mut f = standing.state.f.clone();
-            f.truncate(standing.best);
-            standing.state = solver.init(f, self.rows)?;
-        }
-        standing.absorbing = Some(match self.has_hold_out() {
-            true => standing.state.f.len() + standing.state.f.len().div_ceil(10),
-            false => standing.state.f.len(),
-        });
-        if self.has_hold_out() {
-            standing.shifts = self.shifts(&standing.state.predictions, &self.held);
-        }
-        let margins = self.loss.domain().is_class() && self.loss.probabilities().is_none();
-        if margins && self.has_hold_out() {
-            let c = self.loss.outputs();
-            let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
-            let scores: Vec<f32> = rows
-                .iter()
-                .flat_map(|&i| standing.state.predictions[i * c..(i + 1) * c].iter().copied())
-                .collect();
-            let labels: Vec<usize> = rows.iter().map(|&i| self.label(i)).collect();
-            let weights: Vec<f32> = rows.iter().map(|&i| self.held[i]).collect();
-            standing.calibration = Some(Calibration::fit(&scores, c, &labels, &weights));
-        }
-        Ok(())
-    }
-
-    /// A tenth more blocks on all rows: the held-out ones have served their purpose and are learnt from too.
-    fn absorb(
-        &self,
-        solver: &BlockDescent,
-        standing: &mut Standing,
-        due: &mut Due,
-        control: &mut Control<'_>,
-    ) -> Result<()> {
-        let weights: Vec<f32> = self.weights.iter().zip(&self.held).map(|(a, b)| a + b).collect();
-        let problem = Problem { weights: &weights, ..self.problem() };
-        let most = standing.absorbing.unwrap_or(0);
-        while standing.state.f.len() < most && !control.out_of_time() {
-            let info = solver.step(&mut standing.state, &problem)?;
-            control.report(self.progress(standing, info.loss, Phase::Absorb, most, control))?;
-            self.save_if_due(standing, due, control)?;
-        }
-        Ok(())
     }
 }
 
@@ -467,6 +246,7 @@ mod tests {
     use crate::driver::quietly;
     use crate::functions::{Bandwidth, Training};
     use crate::random::{uniform_open, Address, Seed};
+    use crate::solver::BlockState;
 
     const ROWS: usize = 2_100;
 
@@ -498,18 +278,18 @@ mod tests {
         let prepared = Prepared::new(&data, options.task, &LossSpec::SquaredHinge);
         let fit = Fit::new(&options, LossSpec::SquaredHinge, &prepared, 0).unwrap();
         let solver = BlockDescentConfig::default().build().unwrap();
-        let (mut due, mut all) = (Due::new(), [Vec::new(), Vec::new()]);
+        let mut all = [Vec::new(), Vec::new()];
         quietly(|control| {
-            let mut standing = fit.begin(control).unwrap();
-            let list = |standing: &Standing| {
-                let f = &standing.state.f;
+            let (mut state, mut log) = fit.begin(control).unwrap();
+            let list = |state: &BlockState| {
+                let f = &state.f;
                 (0..f.len()).flat_map(|b| f.coefficients(b).to_vec()).collect()
             };
-            fit.descend(&solver, &mut standing, &mut due, control).unwrap();
-            all[0] = list(&standing);
-            (standing.best, standing.absorbing) = (5, Some(6));
-            fit.absorb(&solver, &mut standing, &mut due, control).unwrap();
-            all[1] = list(&standing);
+            fit.descend(&solver, &mut state, &mut log, control).unwrap();
+            all[0] = list(&state);
+            (log.best, log.absorbing) = (5, Some(6));
+            fit.absorb(&solver, &mut state, &mut log, control).unwrap();
+            all[1] = list(&state);
         });
         all
     }
