@@ -3,7 +3,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use riesz::model::Container;
+use riesz::distributions::kde::KernelDensity;
+use riesz::distributions::models::lda::TopicModel;
+use riesz::distributions::Posterior;
+use riesz::functions::{DensityRatio, KernelMachine, NoveltyDetector};
+use riesz::model::{Container, Stored};
+
+/// A model that was read can be written, and what was written can be read.
+fn survives<T: Stored>(bytes: &[u8]) {
+    if let Ok(model) = T::from_bytes(bytes) {
+        let written = model.to_bytes().expect("a model that was read can be written");
+        assert!(T::from_bytes(&written).is_ok(), "a model that was written can be read");
+    }
+}
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(container) = Container::from_bytes(bytes) else { return };
@@ -12,11 +24,11 @@ fuzz_target!(|bytes: &[u8]| {
     // Byte for byte rather than by value: NaN differs from itself.
     assert_eq!(written, again.to_bytes().expect("what was read can be written"));
 
-    // To fuzz the model on top of the container, which must refuse a sound container with unsound
-    // contents (missing tensors, wrong shapes, settings out of range), add:
-    //
-    // if let Ok(model) = riesz::model::Model::from_bytes(bytes) {
-    //     let written = model.to_bytes().expect("a model that was read can be written");
-    //     riesz::model::Model::from_bytes(&written).expect("a model that was written can be read");
-    // }
+    // A sound container may have unsound contents: missing tensors, wrong shapes, settings out of range.
+    survives::<KernelMachine>(bytes);
+    survives::<NoveltyDetector>(bytes);
+    survives::<DensityRatio>(bytes);
+    survives::<KernelDensity>(bytes);
+    survives::<Posterior>(bytes);
+    survives::<TopicModel>(bytes);
 });

@@ -2,7 +2,8 @@
 //! the elements, the most significant byte first.
 
 use super::npy::{read_array, Array, Element};
-use super::reader::{Dataset, Source, TargetColumn};
+use super::source::Source;
+use super::table::{Dataset, TargetColumn};
 use crate::error::Result;
 
 /// Reads an IDX file.

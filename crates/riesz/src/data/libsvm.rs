@@ -1,8 +1,10 @@
 //! LIBSVM text: `label index:value index:value …`, one row a line, `#` before a comment.
 
-use super::reader::{
-    cell_reason, parse_f32, Dataset, RawTarget, ReadOptions, Source, Table, TargetColumn, Values,
-};
+use super::cell::{cell_reason, parse_f32};
+use super::reader::ReadOptions;
+use super::source::Source;
+use super::table::{Dataset, Table, TargetColumn, Values};
+use super::target::RawTarget;
 use super::TILE;
 use crate::error::{Error, Result};
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! Rows of numbers: views on memory the caller owns, and readers of data files.
 
+mod cell;
 mod csv;
 mod idx;
 mod libsvm;
@@ -7,7 +8,10 @@ mod npy;
 mod npz;
 pub mod reader;
 mod rows;
+mod source;
 mod sparse;
+mod table;
+mod target;
 
 pub use rows::{tiles, Matrix, Rows, TILE};
 pub use sparse::{Indices, Number, Sparse};

@@ -1,6 +1,8 @@
 //! NumPy arrays, and the decoding of any array of numbers that follows a header with its shape.
 
-use super::reader::{column_name, Dataset, RawTarget, Source, Table, TargetColumn, Values};
+use super::source::Source;
+use super::table::{column_name, Dataset, Table, TargetColumn, Values};
+use super::target::RawTarget;
 use crate::error::{Error, Result};
 use std::fmt::{Display, Write};
 use std::io::BufRead;

@@ -4,7 +4,8 @@
 //! each begins. Encrypted and ZIP64 archives (4 GiB and more) are refused by name.
 
 use super::npy;
-use super::reader::{Source, Table, TargetColumn};
+use super::source::Source;
+use super::table::{Table, TargetColumn};
 use crate::error::{Error, Result};
 use flate2::bufread::DeflateDecoder;
 use std::fs::File;

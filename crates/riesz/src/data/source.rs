@@ -1,0 +1,88 @@
+//! The bytes of a data file, and errors that name their place in it.
+
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Bytes read at a time.
+const BUFFER: usize = 1 << 18;
+
+/// The bytes of a data file, decompressed, and where they come from.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) input: Box<dyn BufRead>,
+    /// Length in bytes, known unless the file is compressed.
+    pub(super) length: Option<u64>,
+}
+
+impl Source {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let failed = |source| Error::Io { path: path.to_path_buf(), source };
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let file = BufReader::with_capacity(BUFFER, file);
+        let compressed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+        let input: Box<dyn BufRead> = if compressed {
+            Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(file)))
+        } else {
+            Box::new(file)
+        };
+        // Pipes and other special files report a length of zero.
+        let length = (!compressed && metadata.is_file()).then_some(metadata.len());
+        Ok(Self { path: path.to_path_buf(), input, length })
+    }
+
+    /// Bytes at hand, for tests.
+    #[cfg(test)]
+    pub(super) fn of_bytes(name: &str, bytes: &[u8], length_known: bool) -> Self {
+        let length = length_known.then_some(bytes.len() as u64);
+        Self { path: PathBuf::from(name), input: Box::new(io::Cursor::new(bytes.to_vec())), length }
+    }
+
+    /// The error of a text file, by line.
+    pub(super) fn parse_error(&self, line: usize, reason: impl Into<String>) -> Error {
+        parse_error(&self.path, line, reason)
+    }
+
+    /// The error of a binary file, which has no lines.
+    pub(super) fn invalid(&self, reason: impl Into<String>) -> Error {
+        self.io_error(io::Error::new(io::ErrorKind::InvalidData, reason.into()))
+    }
+
+    /// The error of the operating system, or of the decompressor.
+    pub(super) fn io_error(&self, source: io::Error) -> Error {
+        Error::Io { path: self.path.clone(), source }
+    }
+
+    /// Appends the next line to `line`, without its end; false at the end of the file.
+    pub(super) fn read_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        let read = match self.input.read_until(b'\n', line) {
+            Ok(read) => read,
+            Err(source) => return Err(self.io_error(source)),
+        };
+        if line.last() == Some(&b'\n') && read > 0 {
+            line.pop();
+            if line.last() == Some(&b'\r') && read > 1 {
+                line.pop();
+            }
+        }
+        Ok(read > 0)
+    }
+
+    /// Fills `bytes` from the input of a binary file.
+    pub(super) fn read_exact(&mut self, bytes: &mut [u8], what: &str) -> Result<()> {
+        match self.input.read_exact(bytes) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(self.invalid(format!("the file ends inside its {what}; fetch or write it again")))
+            }
+            Err(error) => Err(self.io_error(error)),
+        }
+    }
+}
+
+/// The error of a text file, by line.
+pub(super) fn parse_error(path: &Path, line: usize, reason: impl Into<String>) -> Error {
+    Error::Parse { path: path.to_path_buf(), line, reason: reason.into() }
+}

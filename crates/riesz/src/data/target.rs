@@ -1,0 +1,198 @@
+//! The target of a data file: text first, numbers or classes when the task is known.
+
+use super::cell::is_missing;
+use super::source::parse_error;
+use crate::error::{Error, Result};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Integer targets with at most this many distinct values are taken for classes by [`RawTarget::guess`].
+const MAX_GUESSED_CLASSES: usize = 20;
+
+/// The target as the file spells it. The task decides what it means: [`numbers`](Self::numbers) for
+/// regression, [`labels`](Self::labels) for classification, [`guess`](Self::guess) where nobody said.
+#[derive(Clone, Debug)]
+pub struct RawTarget {
+    name: String,
+    path: PathBuf,
+    text: String,
+    ends: Vec<usize>,
+    not_a_number: Option<(usize, usize)>,
+}
+
+/// A target with a meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// For regression.
+    Numbers(Vec<f64>),
+    /// For classification.
+    Labels(Labels),
+}
+
+/// Classes with their names, and the class of each row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels {
+    /// Distinct labels as the file spells them, in numerical order if all are numbers, else alphabetical.
+    pub classes: Vec<String>,
+    /// Position in `classes` of each row's label.
+    pub indices: Vec<u32>,
+}
+
+impl RawTarget {
+    pub(super) fn new(name: impl Into<String>, path: &Path) -> Self {
+        Self {
+            name: name.into(),
+            path: path.to_path_buf(),
+            text: String::new(),
+            ends: Vec::new(),
+            not_a_number: None,
+        }
+    }
+
+    /// Adds the target of the next row, found on `line`.
+    pub(super) fn push(&mut self, cell: &str, line: usize) -> Result<()> {
+        let number = cell.parse::<f64>();
+        if is_missing(cell) || number.as_ref().is_ok_and(|value| !value.is_finite()) {
+            return Err(self.error(line, &format!("is {cell:?}; remove such rows first")));
+        }
+        if self.not_a_number.is_none() && number.is_err() {
+            self.not_a_number = Some((self.ends.len(), line));
+        }
+        self.text.push_str(cell);
+        self.ends.push(self.text.len());
+        Ok(())
+    }
+
+    /// The error of a row whose target has this `fault`.
+    pub(super) fn error(&self, line: usize, fault: &str) -> Error {
+        parse_error(&self.path, line, format!("the target {:?} {fault}", self.name))
+    }
+
+    /// The name of the target column.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no row at all.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The text of each row.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| self.text.get(start..end).unwrap_or_default())
+    }
+
+    /// Whether every row is a number.
+    pub fn is_numeric(&self) -> bool {
+        self.not_a_number.is_none()
+    }
+
+    /// The target of a regression; an error names the first line that is not a number.
+    pub fn numbers(&self) -> Result<Vec<f64>> {
+        if let Some((row, line)) = self.not_a_number {
+            let text = self.iter().nth(row).unwrap_or_default();
+            let fault =
+                format!("is {text:?}, not a number; correct it, or fit a classifier if it is a class");
+            return Err(self.error(line, &fault));
+        }
+        Ok(self.iter().filter_map(|cell| cell.parse().ok()).collect())
+    }
+
+    /// The target of a classification. Labels are compared as text: `1` and `1.0` are two classes.
+    pub fn labels(&self) -> Labels {
+        let mut found: HashMap<&str, u32> = HashMap::new();
+        let mut indices = Vec::with_capacity(self.len());
+        for cell in self.iter() {
+            let next = found.len() as u32;
+            indices.push(*found.entry(cell).or_insert(next));
+        }
+        let mut order: Vec<(&str, u32)> = found.into_iter().collect();
+        if self.is_numeric() {
+            let number = |cell: &str| cell.parse().unwrap_or(f64::NAN);
+            order.sort_by(|a, b| number(a.0).total_cmp(&number(b.0)).then(a.0.cmp(b.0)));
+        } else {
+            order.sort_unstable();
+        }
+        let mut rank = vec![0; order.len()];
+        for (position, &(_, index)) in order.iter().enumerate() {
+            rank[index as usize] = position as u32;
+        }
+        indices.iter_mut().for_each(|index| *index = rank[*index as usize]);
+        Labels { classes: order.into_iter().map(|(cell, _)| cell.to_owned()).collect(), indices }
+    }
+
+    /// Text is classes; so are whole numbers with at most 20 distinct values, each taken twice on average.
+    /// Anything else is a quantity. Say which it was: a guess should be seen.
+    pub fn guess(&self) -> Result<Target> {
+        if self.is_numeric() {
+            let numbers = self.numbers()?;
+            if !few_whole_numbers(&numbers) {
+                return Ok(Target::Numbers(numbers));
+            }
+        }
+        Ok(Target::Labels(self.labels()))
+    }
+}
+
+/// Whether the values look like the numbers of classes.
+fn few_whole_numbers(numbers: &[f64]) -> bool {
+    let mut distinct: Vec<f64> = Vec::new();
+    for &number in numbers {
+        if number.fract() != 0.0 {
+            return false;
+        }
+        if !distinct.contains(&number) {
+            distinct.push(number);
+        }
+        if distinct.len() > MAX_GUESSED_CLASSES {
+            return false;
+        }
+    }
+    2 * distinct.len() <= numbers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(cells: &[&str]) -> RawTarget {
+        let mut target = RawTarget::new("y", Path::new("t.csv"));
+        for (row, cell) in cells.iter().enumerate() {
+            target.push(cell, row + 1).unwrap();
+        }
+        target
+    }
+
+    #[test]
+    fn sorts_classes_as_numbers_or_as_text() {
+        let labels = target(&["10", "9", "-1", "10"]).labels();
+        assert_eq!(labels.classes, ["-1", "9", "10"]);
+        assert_eq!(labels.indices, [2, 1, 0, 2]);
+        assert_eq!(target(&["10", "9", "b"]).labels().classes, ["10", "9", "b"]);
+    }
+
+    #[test]
+    fn guesses_classes_from_text_and_few_whole_numbers() {
+        let is_labels = |cells: &[&str]| matches!(target(cells).guess().unwrap(), Target::Labels(_));
+        assert!(is_labels(&["a", "1"]));
+        assert!(is_labels(&["0", "1", "1", "0"]));
+        assert!(is_labels(&["0.0", "1.0", "1.0", "0.0"]));
+        assert!(!is_labels(&["1", "2", "3", "4"]), "each value once");
+        assert!(!is_labels(&["0.5", "0.5", "0.5"]));
+        let many: Vec<String> = (0..100).map(|i| (i % 21).to_string()).collect();
+        assert!(!is_labels(&many.iter().map(String::as_str).collect::<Vec<_>>()), "21 values");
+    }
+
+    #[test]
+    fn a_target_that_is_text_names_its_first_line() {
+        let error = target(&["1", "2", "red", "blue"]).numbers().unwrap_err().to_string();
+        assert!(error.starts_with("t.csv, line 3: the target \"y\" is \"red\", not a number"), "{error}");
+    }
+}
