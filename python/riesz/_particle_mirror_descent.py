@@ -58,8 +58,8 @@ class MirrorDescentSettings(BaseEstimator):
         names = [name for name in MirrorDescentSettings.__dataclass_fields__ if name != "_"]
         given = {name: getattr(self, name) for name in names}
         settings = {name: value for name, value in given.items() if value is not None}
-        steps = settings.pop("density_steps", None)
-        if steps is not None and self.strategy == "density_then_particles":
+        steps = settings.pop("density_steps", 50)
+        if self.strategy == "density_then_particles":
             settings["strategy"] = {self.strategy: steps}
         return settings | {"random_state": seed_of(self.random_state)}
 

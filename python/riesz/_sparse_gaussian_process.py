@@ -157,8 +157,8 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         X, y, weights = self._data(X, y, sample_weight, reset=True)
         settings = settings_of(
             self,
-            signal=_unless_auto(self.signal),
-            noise=_unless_auto(self.noise),
+            signal=_unless_auto("signal", self.signal),
+            noise=_unless_auto("noise", self.noise),
             length_scale=self._scales(X.shape[1]),
         )
         step, delay = settings.pop("step"), settings.pop("delay")
@@ -282,8 +282,8 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         return self
 
     def _scales(self, columns: int) -> list[float] | None:
-        scale = _unless_auto(self.length_scale)
-        if scale is None:
+        scale: Any = self.length_scale
+        if scale is None or (isinstance(scale, str) and scale == "auto"):
             return None
         if isinstance(scale, numbers.Real):
             return [float(scale)] * columns
@@ -314,6 +314,10 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         return note
 
 
-def _unless_auto(value: Any) -> Any:
+def _unless_auto(name: str, value: Any) -> Any:
     """Return None for what is to be learnt."""
-    return None if isinstance(value, str) and value == "auto" else value
+    if isinstance(value, str):
+        if value == "auto":
+            return None
+        raise InvalidInput(f"{name} = {value!r} should be a number or 'auto'")
+    return value

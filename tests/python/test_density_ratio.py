@@ -238,7 +238,7 @@ def test_progress_is_shown(pair, capsys):
         ("scaling", "unit", "expected one of auto, none, standard"),
         ("damping", 0.0, "damping = 0 is outside"),
         ("max_blocks", 0, "max_blocks = 0 is outside"),
-        ("max_time", "long", "max_time = 'long' should be a number of seconds"),
+        ("max_time", "long", "max_time = 'long' should be a number or None"),
         ("block_size", 1.5, "block_size = 1.5 should be a whole number"),
         ("random_state", -1, "random_state = -1 is outside"),
         ("n_jobs", 0, "n_jobs = 0 is outside"),

@@ -15,7 +15,7 @@ use std::fmt;
 pub enum Refusal {
     /// It should be this, in words.
     Wanted(String),
-    /// It should be one of these names.
+    /// It, in these words, should be one of these names.
     Unknown(String, &'static [&'static str]),
     /// It is outside this range.
     Outside(&'static str),
@@ -35,7 +35,7 @@ impl Refusal {
             Self::Wanted(words) => InvalidInput::new_err(format!("{name} = {found} should be {words}")),
             Self::Unknown(value, expected) => {
                 let expected = listed(expected);
-                InvalidInput::new_err(format!("{name} = {value:?} is unknown; expected one of {expected}"))
+                InvalidInput::new_err(format!("{name} = {value} is unknown; expected one of {expected}"))
             }
             Self::Outside(range) => InvalidInput::new_err(format!("{name} = {found} is outside {range}")),
             Self::Raised(error) => error,
@@ -80,7 +80,7 @@ impl de::Error for Refusal {
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::Unknown(variant.to_owned(), expected)
+        Self::Unknown(format!("{variant:?}"), expected)
     }
 }
 
@@ -247,7 +247,10 @@ impl<'de> Deserializer<'de> for Value<'_> {
                     visitor.visit_enum(Variant { name, content })
                 }
                 None if number.is_some() => Refusal::wanted(&alternatives(variants)),
-                None => Refusal::wanted("a name"),
+                None => {
+                    let found = self.value.repr().map_err(Refusal::Raised)?;
+                    Err(Refusal::Unknown(found.to_string(), variants))
+                }
             }
         })
     }
