@@ -1,5 +1,7 @@
 """Variances of a Gaussian process with any kernel."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
@@ -79,7 +81,7 @@ def posterior_variances(
     True
     """
     rows, test = (check_array(values, **ROWS) for values in (X, X_test))
-    settings = {
+    settings: dict[str, Any] = {
         "kernel": kernel,
         "bandwidth": bandwidth,
         "noise": noise,
@@ -91,6 +93,6 @@ def posterior_variances(
     if method == "ridge":
         return variances_by_ridge(rows, test, **settings)
     if method == "operator":
-        schedule = {"batch_size": batch_size, "step": step, "delay": delay}
+        schedule: dict[str, Any] = {"batch_size": batch_size, "step": step, "delay": delay}
         return variances_by_operator(rows, test, **settings, **schedule)
     raise InvalidInput(f"method = {method!r} is unknown; expected one of ridge, operator")

@@ -45,20 +45,20 @@ def test_ridge_approaches_kernel_ridge_like_the_root_of_the_features(alpha, kern
 
 
 def test_ridge_means_the_same_to_block_descent():
-    """Sweeps converge to the ridge regression on the same features, which is that of KernelRidge."""
+    """Sweeps converge to the ridge regression on the same features, that of KernelRidge."""
     rng = np.random.default_rng(4)
     n, alpha, gamma = 300, 3.0, 0.25
     X, X_test = rng.normal(size=(n, 3)), rng.normal(size=(200, 3))
     y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
     y -= y.mean()
-    settings = dict(
-        bandwidth=1 / np.sqrt(2 * gamma),
-        scaling="none",
-        ridge=alpha / n,
-        block_size=1024,
-        max_blocks=4,
-        random_state=0,
-    )
+    settings = {
+        "bandwidth": 1 / np.sqrt(2 * gamma),
+        "scaling": "none",
+        "ridge": alpha / n,
+        "block_size": 1024,
+        "max_blocks": 4,
+        "random_state": 0,
+    }
     ridge = KernelRegressor(solver="ridge", **settings).fit(X, y).predict(X_test)
     block = KernelRegressor(
         solver="block", early_stopping=False, damping=0.01, sweeps=40, **settings
