@@ -6,7 +6,8 @@
 //! with m particles has *visited* e/m of them; a step of Langevin dynamics visits those of its batch.
 //!
 //! - `adaptive`: the default, given the first n observations of its order alone, for several n;
-//! - `paper`: weighted kernel densities (strategy 2), γ_t = 1/(50 + t), h = ¼ m^{−1/6}, after several numbers of steps;
+//! - `paper`: weighted kernel densities (strategy 2), γ_t = 1/(50 + t), h = ¼ m^{−1/6}, h_t² ≤ γ_t/10, after several numbers of steps;
+//! - `printed`: the same without the bound on h_t, as the text has it;
 //! - `smc`: one pass of sequential Monte Carlo, resampled below half of the particles effective and smoothed by kernels of
 //!   Silverman's width;
 //! - `sgld`: stochastic-gradient Langevin dynamics, θ ← θ + ½ε_t ∇ + √ε_t z, ε_t = a/(b + t)^0.55 with a = 0.1, b = 100; the last half
@@ -116,14 +117,15 @@ impl Problem {
         Ok((posterior.report().evaluations as f64 / self.particles as f64, posterior))
     }
 
-    /// Strategy 2 after `steps`.
-    fn paper(&self, steps: usize, seed: Seed) -> riesz::Result<(f64, Posterior)> {
+    /// Strategy 2 after `steps`, with h_t² ≤ `bound` γ_t.
+    fn paper(&self, steps: usize, bound: f64, seed: Seed) -> riesz::Result<(f64, Posterior)> {
         let options = PaperOptions {
             particles: self.particles,
             batch: BATCH,
             steps,
             delay: 50.0,
             bandwidth: 0.25,
+            bandwidth_bound: bound,
             ..PaperOptions::new(Strategy::Density, self.observations.len(), seed)
         };
         let posterior = quietly(|control| paper(&self.model()?, &options, control))?;
@@ -240,7 +242,7 @@ pub fn run(arguments: &Arguments, console: &mut Console<'_>) -> Outcome<Report> 
 }
 
 /// The methods.
-const METHODS: [&str; 4] = ["adaptive", "paper", "smc", "sgld"];
+const METHODS: [&str; 5] = ["adaptive", "paper", "printed", "smc", "sgld"];
 
 impl Problem {
     /// The densities of a method after more and more observations.
@@ -254,14 +256,15 @@ impl Problem {
         let parts: &[usize] = match method {
             "sgld" if quick => &[10, 100],
             "sgld" => &[10, 100, 1_000],
-            "paper" => &[1, 2, 5, 10, 25],
+            "paper" | "printed" => &[1, 2, 5, 10, 25, 100],
             _ => &[1, 2, 5, 10],
         };
         parts.iter().map(move |part| {
             let steps = batches * part / 10;
             match method {
                 "adaptive" => self.adaptive(steps * BATCH, seed),
-                "paper" => self.paper(steps, seed),
+                "paper" => self.paper(steps, 0.1, seed),
+                "printed" => self.paper(steps, f64::INFINITY, seed),
                 "smc" => self.sequential(steps, seed),
                 _ => self.langevin(steps, seed),
             }

@@ -79,6 +79,13 @@ pub fn learn(
     Ok(course)
 }
 
+/// Training and test images in the principal components of the former.
+pub fn principal_components(folder: &DataFolder) -> Outcome<(Labelled, Labelled)> {
+    let (train, test) = (images(folder, "train")?, images(folder, "t10k")?);
+    let components = Components::learn(&train);
+    Ok((components.project(&train), components.project(&test)))
+}
+
 /// The eights and sixes of one of the two parts of MNIST.
 fn images(folder: &DataFolder, part: &str) -> Outcome<Labelled> {
     const SOURCE: &str = "the four files of MNIST (train-images-idx3-ubyte.gz, …) are at https://ossci-datasets.s3.amazonaws.com/mnist/ and in many mirrors";

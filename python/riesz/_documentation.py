@@ -126,7 +126,8 @@ _MIRROR_DESCENT = """
 n_particles : int, default=2000
     Particles of the posterior.
 mode : {"adaptive", "paper"}, default="adaptive"
-    "paper" is the published algorithm with its schedules.
+    "adaptive" is tempered, data-annealed importance sampling with mirror-descent steps; "paper" is
+    the published algorithm with its schedules.
 n_islands : int, default=2
     Independent runs with half of the particles between them; how well they agree is in ``r_hat``.
 batch_size : int, optional
@@ -138,8 +139,9 @@ effective : float, default=0.3
 defensive : float, default=0.1
     Share of the draws from a heavy-tailed density.
 renewal : {"auto", "draws", "moves"}, default="auto"
-    Whether worn particles are replaced by draws from a density through them or by Metropolis
-    moves; "auto" takes draws while enough of them can be expected to be effective.
+    Whether particles of which too few are effective are replaced by draws from a density
+    through them or by Metropolis moves; "auto" takes draws while enough of them can be expected
+    to be effective.
 final_stage : bool, default=True
     Whether a last stage draws all particles anew and weighs them by all data.
 strategy : {"density_then_particles", "density", "particles"}, \
@@ -148,15 +150,22 @@ default="density_then_particles"
     (strategy 1); or one of them alone.
 density_steps : int, optional
     Paper mode: steps with densities (50).
+initial_particles : int, optional
+    Paper mode: particles of the first step with densities. Their number then grows as
+    ``t ** (2 + d / smoothness)`` up to ``n_particles``; it is ``n_particles`` in all unless given.
 n_steps : int, optional
     Paper mode: steps; one pass over the data unless given.
 step, delay, decay : float, default=1.0, 0.0, 1.0
     Paper mode: step sizes are ``step / (delay + t) ** decay``.
 bandwidth, smoothness : float, default=1.0, 2.0
-    Paper mode: bandwidths are ``bandwidth * n_particles ** (-1 / (d + 2 * smoothness))``
-    deviations.
+    Paper mode: bandwidths are ``bandwidth * m ** (-1 / (d + 2 * smoothness))`` deviations, ``m``
+    particles in the step.
+bandwidth_bound : float, default=0.1
+    Paper mode: squared bandwidths are at most ``bandwidth_bound`` times the step size, so that
+    repeated smoothing widens the posterior by a bounded factor; ``inf`` is the text.
 max_time : float, optional
-    Most seconds; what all data were seen by then is the posterior, with a warning where none was.
+    Most seconds. A fit that has not seen all data by then is the posterior of the observations it
+    has seen, and says so in a warning.
 checkpoint : path, optional
     File from which an interrupted fit is resumed, removed when the fit is complete.
 random_state : int, RandomState or None, default=None

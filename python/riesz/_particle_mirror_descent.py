@@ -38,11 +38,13 @@ class MirrorDescentSettings(BaseEstimator):
     final_stage: bool = True
     strategy: str = "density_then_particles"
     density_steps: int | None = None
+    initial_particles: int | None = None
     n_steps: int | None = None
     step: float = 1.0
     delay: float = 0.0
     decay: float = 1.0
     bandwidth: float = 1.0
+    bandwidth_bound: float = 0.1
     smoothness: float = 2.0
     max_time: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -79,9 +81,11 @@ class ParticleMirrorDescent(MirrorDescentSettings):
     """The posterior of a model of your own, from values of its likelihood alone.
 
     No gradients are needed, data are looked at in batches, several modes are found and weighed, and
-    the evidence comes with an error bar. The default follows the posterior of more and more of the
-    data, drawing particles anew from a density through them where they are worn; a last stage draws
-    all of them anew and weighs them by all data.
+    the evidence comes with an error bar. The default is tempered importance sampling with batches
+    of data in place of temperatures, each batch a step of mirror descent: it follows the posterior
+    of more and more of the data, drawing particles anew from a density through them where few are
+    effective; a last stage draws all of them anew and weighs them by all data. ``mode="paper"`` is
+    the published algorithm.
 
     Parameters
     ----------

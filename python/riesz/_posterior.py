@@ -54,7 +54,9 @@ class Posterior:
         Agreement of the islands by free parameter (before bounds), 1 where they agree. None for one
         island.
     log_evidence, log_evidence_error : float or None
-        ``log p(data)`` and its standard error, where it is defined.
+        ``log p(data)`` and its standard error. None where the algorithm gives none (paper mode with
+        densities, or with steps other than ``1 / t``), and after Metropolis moves where too few
+        draws from a density through the particles were effective to tell.
     n_evaluations : int
         Likelihoods of single observations that were evaluated.
     history : list of dict

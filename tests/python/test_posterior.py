@@ -1,6 +1,7 @@
 """Posteriors of models in Python, beside closed forms."""
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -54,16 +55,38 @@ def test_a_conjugate_posterior_is_recovered(posterior):
     assert not posterior.warnings
 
 
-@pytest.mark.parametrize("strategy", ["particles", "density", "density_then_particles"])
-def test_paper_mode(strategy):
-    settings = {"density": {"step": 1, "bandwidth": 0.3, "delay": 5}}.get(strategy, {})
-    found = fit(mode="paper", strategy=strategy, batch_size=20, n_particles=4000, **settings)
+@pytest.mark.parametrize("batch_size", [20, 30])  # 30 does not divide 200
+def test_paper_mode_with_particles_of_the_prior(batch_size):
+    found = fit(mode="paper", strategy="particles", batch_size=batch_size, n_particles=20_000)
     mean, deviation, evidence = exact()
-    assert abs(found.mean()[0] - mean) < deviation
-    if strategy == "particles":
-        assert abs(found.log_evidence - evidence) < 4 * found.log_evidence_error
-    else:
-        assert found.log_evidence is None
+    value, error = found.expect(lambda theta: theta[:, 0])
+    assert abs(value - mean) < 4 * error < 0.2 * deviation
+    assert abs(found.log_evidence - evidence) < 4 * found.log_evidence_error < 0.2
+
+
+# A share t0 / (t0 + t) of the likelihood is missing after t steps of 1 / (t0 + t): that shifts the
+# mean by 0.01 deviations here and widens the posterior by 1 %.
+@pytest.mark.parametrize("strategy", ["density", "density_then_particles"])
+@pytest.mark.parametrize("growth", [{}, {"initial_particles": 500}])
+def test_paper_mode_with_densities(strategy, growth):
+    settings = {"batch_size": 20, "n_particles": 4000, "delay": 5, "n_steps": 200, **growth}
+    found = fit(mode="paper", strategy=strategy, **settings)
+    mean, deviation, _ = exact()
+    assert abs(found.mean()[0] - mean) < 0.2 * deviation
+    assert 0.9 < found.std()[0] / deviation < 1.2
+    assert found.log_evidence is None
+    assert found.history[0]["particles"] == growth.get("initial_particles", 4000)
+    assert found.history[-1]["particles"] == 4000
+
+
+def test_the_published_bandwidth_widens_the_posterior():
+    settings = {"mode": "paper", "strategy": "density", "batch_size": 200, "delay": 1}
+    _, deviation, _ = exact()
+    wide, bounded = (
+        fit(bandwidth_bound=bound, n_steps=60, n_particles=3000, **settings).std()[0] / deviation
+        for bound in (np.inf, 0.1)
+    )
+    assert wide > 1.3 > 1.15 > bounded
 
 
 def test_bounded_parameters_carry_their_jacobian():
@@ -188,8 +211,9 @@ def test_what_a_likelihood_raises_is_raised_with_the_particle():
 
     with pytest.raises(RuntimeError, match="too large") as caught:
         ParticleMirrorDescent(broken, PRIOR, random_state=0).fit(DATA)
-    notes = getattr(caught.value, "__notes__", ["particle (mu = , batch of"])
-    assert all(part in notes[0] for part in ("particle", "mu = ", "batch of"))
+    if sys.version_info >= (3, 11):  # exceptions have notes since
+        (note,) = caught.value.__notes__
+        assert all(part in note for part in ("particle", "mu = ", "batch of"))
 
 
 @pytest.mark.parametrize(
@@ -259,11 +283,11 @@ def test_logistic_regression_of_several_classes_and_its_file(tmp_path):
 
     X, y = load_iris(return_X_y=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", riesz.CollapseWarning)
+        warnings.simplefilter("error", riesz.CollapseWarning)
         model = BayesianLogisticRegression(random_state=0, n_particles=500).fit(X, y)
-        assert model.score(X, y) > 0.93
-        model.save(tmp_path / "m.riesz")
-        again = riesz.load(tmp_path / "m.riesz")
+    assert model.score(X, y) > 0.93
+    model.save(tmp_path / "m.riesz")
+    again = riesz.load(tmp_path / "m.riesz")
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     with pytest.raises(InvalidInput, match="at least two"):
         BayesianLogisticRegression().fit(X[:50], y[:50])

@@ -15,6 +15,8 @@ pub(crate) mod binary;
 pub(crate) mod common;
 #[path = "../../../experiments/d1.rs"]
 pub(crate) mod d1;
+#[path = "../../../experiments/d2.rs"]
+pub(crate) mod d2;
 #[path = "../../../experiments/d3.rs"]
 pub(crate) mod d3;
 #[path = "../../../experiments/d4.rs"]
@@ -75,12 +77,15 @@ pub(crate) enum Name {
     /// The posterior of a mixture with two modes: particle mirror descent beside sequential Monte Carlo and Langevin dynamics
     #[value(name = "D1")]
     D1,
-    /// Topics of 20 Newsgroups: particle mirror descent beside stochastic variational inference
-    #[value(name = "D4")]
-    D4,
+    /// Bayesian logistic regression on MNIST, 8 against 6, in 50 principal components, or on a stand-in
+    #[value(name = "D2")]
+    D2,
     /// Sparse Gaussian process on YearPredictionMSD, or on kin40k in its stead: error against rows visited
     #[value(name = "D3")]
     D3,
+    /// Topics of 20 Newsgroups: particle mirror descent beside stochastic variational inference
+    #[value(name = "D4")]
+    D4,
     /// Sparse Gaussian process on 2^11 rows of a function of one variable: mean and variance against the exact process
     #[value(name = "D5")]
     D5,
@@ -95,10 +100,10 @@ pub(crate) struct Arguments {
     /// Folder for the table and the picture
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
-    /// Folder of the data sets of D3, D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
+    /// Folder of the data sets of D2 to D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Made-up data of the same shape instead of the real ones (F6 to F10)
+    /// Made-up data of the same shape instead of the real ones (D2, F6 to F10)
     #[arg(long)]
     pub(crate) stand_in: bool,
     /// Rows, such as 1048576 or 2^20 [default: 2^20; F2: 2^11; F4: 2^18 virtual samples; F5: 500,000 to learn]
@@ -173,8 +178,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::F9 => reported("F9", arguments, |console| f9::run(arguments, console)),
         Name::F10 => recipe(&features::F10, arguments),
         Name::D1 => reported("D1", arguments, |console| d1::run(arguments, console)),
-        Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
+        Name::D2 => reported("D2", arguments, |console| d2::run(arguments, console)),
         Name::D3 => reported("D3", arguments, |console| d3::run(arguments, console)),
+        Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
         Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),
     }
 }
@@ -476,6 +482,20 @@ mod tests {
             let perplexity: f64 = perplexity.parse().unwrap();
             assert!((7.0..22.0).contains(&perplexity), "{method}: {perplexity}, of 32 words in groups of 8");
         }
+    }
+
+    /// 500 rows of a logistic model tell its classes apart, and twice the rows better than chance.
+    #[test]
+    fn d2_learns_its_stand_in() {
+        let report =
+            quietly(|console| d2::run(&arguments("experiment D2 --stand-in --rows 500 --batch 50"), console));
+        let lines: Vec<&str> = report.table.lines().collect();
+        assert_eq!((lines[0], lines.len()), ("method,visited,percent_right", 7));
+        let right = |line: &str| line.rsplit(',').next().unwrap().parse::<f64>().unwrap();
+        assert!(lines[1].starts_with("adaptive,") && right(lines[1]) > 80.0, "{}", report.table);
+        assert!(lines[6].starts_with("paper,2500,") && right(lines[6]) > 60.0, "{}", report.table);
+        assert_ne!(d2::stand_in(Seed(1), 0, 2).x, d2::stand_in(Seed(2), 0, 2).x);
+        assert_eq!(d2::stand_in(Seed(1), 0, 2).x[50..], d2::stand_in(Seed(1), 1, 1).x);
     }
 
     /// In small: the posterior of the sparse process is that of the exact one after a pass, and was not before.

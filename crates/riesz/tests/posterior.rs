@@ -208,11 +208,14 @@ fn assert_calibrated(name: &str, errors: &[f64]) {
 
 // ---- closed forms ----------------------------------------------------------------------------------------------------
 
-/// Strategy 1 with γ_t = 1/t holds the posterior after one pass in batches that divide N.
+/// Strategy 1 with γ_t = 1/t holds the posterior after one pass, whether batches of ten divide N or not.
 #[test]
 fn weighted_particles_hold_a_conjugate_posterior() {
-    let models: [(&str, Box<dyn Conjugate>); 2] =
-        [("location", Box::new(Location::new(50))), ("coin", Box::new(Coin::new(50)))];
+    let models: [(&str, Box<dyn Conjugate>); 3] = [
+        ("location", Box::new(Location::new(50))),
+        ("location, one more", Box::new(Location::new(51))),
+        ("coin", Box::new(Coin::new(57))),
+    ];
     for (name, model) in &models {
         let mut errors = [Vec::new(), Vec::new(), Vec::new()];
         for seed in 0..12 {
@@ -221,7 +224,7 @@ fn weighted_particles_hold_a_conjugate_posterior() {
                 ..PaperOptions::new(Strategy::Particles, model.observations(), Seed(seed))
             };
             let posterior = published(&**model, &options);
-            assert_eq!(posterior.report().evaluations, 500_000);
+            assert_eq!(posterior.report().evaluations, 10_000 * model.observations() as u64);
             assert!(posterior.mean(|t| model.of_interest(t)).error < 0.05 * model.variance().sqrt());
             errors.iter_mut().zip(model.errors(&posterior)).for_each(|(all, z)| all.push(z));
         }
@@ -246,29 +249,58 @@ fn weighted_particles_know_when_they_know_the_evidence() {
     assert!(defined(&|o| o.steps = 10));
     assert!(!defined(&|o| o.steps = 4));
     assert!(!defined(&|o| o.delay = 1.0));
-    assert!(!defined(&|o| (o.batch, o.steps) = (15, 4)));
+    assert!(defined(&|o| (o.batch, o.steps) = (15, 4)));
+    assert!(!defined(&|o| (o.batch, o.steps) = (15, 5)));
     assert!(!defined(&|o| o.strategy = Strategy::Density));
 }
 
-/// Integrals err as m^{−½}. Root mean squares over 40 seeds have a relative deviation of √(1/80) = 0.11, which the
-/// regression over ln m = 4.6 … 9.2 turns into a deviation of the slope of 0.03.
+/// The slope of the least-squares line through (ln x, ln y).
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let centre = points.iter().map(|p| p.0.ln()).sum::<f64>() / count;
+    let along: f64 = points.iter().map(|(x, y)| (x.ln() - centre) * y.ln()).sum();
+    along / points.iter().map(|(x, _)| (x.ln() - centre).powi(2)).sum::<f64>()
+}
+
+/// Integrals err as m^{−½} (theorems 16 and 18). Root mean squares over 40 seeds have a relative deviation of √(1/80) = 0.11,
+/// which the regression over ln m = 4.6 … 9.2 turns into a deviation of the slope of 0.03.
 #[test]
 fn integrals_err_as_one_over_the_root_of_the_particles() {
     let model = Location::new(50);
-    let sizes = [100_usize, 316, 1_000, 3_162, 10_000];
     let error = |m: usize| {
         let off = |seed: u64| {
             let options =
                 PaperOptions { particles: m, ..PaperOptions::new(Strategy::Particles, 50, Seed(seed)) };
             published(&model, &options).mean(|t| t[0]).value - model.mean()
         };
-        root_mean_square(&(0..40).map(off).collect::<Vec<f64>>()).ln()
+        root_mean_square(&(0..40).map(off).collect::<Vec<f64>>())
     };
-    let points: Vec<(f64, f64)> = sizes.iter().map(|&m| ((m as f64).ln(), error(m))).collect();
-    let centre = points.iter().map(|p| p.0).sum::<f64>() / 5.0;
-    let slope = points.iter().map(|(x, y)| (x - centre) * y).sum::<f64>()
-        / points.iter().map(|(x, _)| (x - centre).powi(2)).sum::<f64>();
+    let points = [100_usize, 316, 1_000, 3_162, 10_000].map(|m| (m as f64, error(m)));
+    let slope = slope(&points);
     assert!((slope + 0.5).abs() < 0.12, "slope {slope}: {points:?}");
+}
+
+/// With so many particles that they do not count, KL(q* ‖ q_t) falls as 1/t (theorem 15 with ε = 0), and so integrals err as
+/// t^{−½} (theorem 18): batches of one of 2,000 observations, γ_t = 1/t, t ≤ 128 so that a batch is nearly independent of those before.
+/// Squares over 40 seeds have a relative deviation of √(2/40) = 0.22 each, the slope over ln 16 one of 0.22/2.2 = 0.1.
+#[test]
+fn divergences_fall_as_one_over_the_steps() {
+    let model = Location::new(2_000);
+    let divergence = |steps: usize| {
+        let of_seed = |seed: u64| {
+            let options = PaperOptions {
+                particles: 6_000,
+                batch: 1,
+                steps,
+                ..PaperOptions::new(Strategy::Particles, 2_000, Seed(seed))
+            };
+            model.divergence(&published(&model, &options))
+        };
+        (0..40).map(of_seed).sum::<f64>() / 40.0
+    };
+    let points = [8_usize, 16, 32, 64, 128].map(|t| (t as f64, divergence(t)));
+    let slope = slope(&points);
+    assert!((-1.35..-0.65).contains(&slope), "slope {slope}: {points:?}");
 }
 
 /// Mean of KL over seeds after `steps` of γ_t = 1/(5 + t), batches of 10 of 100.
@@ -287,6 +319,60 @@ fn mean_divergence(strategy: Strategy, bandwidth: f64, steps: usize) -> f64 {
     (0..6).map(of_seed).sum::<f64>() / 6.0
 }
 
+/// Theorem 19: with m_t = O(t^{2 + d/β}) particles and the published h_t, KL falls as 1/t or faster. Here T steps end with
+/// T^{2.5} particles (d = 1, β = 2). With as many particles in all steps as in the first, the kernels' widening takes over.
+#[test]
+fn growing_densities_come_closer_as_one_over_the_steps() {
+    let model = Location::new(100);
+    let divergence = |steps: usize, grows: bool| {
+        let of_seed = |seed| {
+            let options = PaperOptions {
+                particles: if grows { (steps as f64).powf(2.5).ceil() as usize } else { 100 },
+                initial_particles: grows.then_some(100),
+                bandwidth_bound: f64::INFINITY,
+                steps,
+                delay: 5.0,
+                ..PaperOptions::new(Strategy::Density, 100, Seed(seed))
+            };
+            let posterior = published(&model, &options);
+            let counts: Vec<usize> = posterior.report().history.iter().map(|s| s.particles).collect();
+            assert!(counts.is_sorted() && counts[0] == 100 && counts[steps - 1] == options.particles);
+            model.divergence(&posterior)
+        };
+        (0..12).map(of_seed).sum::<f64>() / 12.0
+    };
+    let points = [10_usize, 20, 40, 80].map(|t| (t as f64, divergence(t, true)));
+    let slope = slope(&points);
+    assert!(slope < -0.8, "slope {slope}: {points:?}");
+    let [early, late] = [40, 160].map(|steps| divergence(steps, false));
+    assert!(late > 1.5 * early, "{early} {late}");
+}
+
+/// The variance of strategy 2 ends near 1 + h_t²/γ_t times the right one: within a fifth with the bound h_t² ≤ γ_t/10, whatever the number of
+/// passes, and without end without it (spec 4: 1.31, 1.82, 2.68 after 10, 30 and 60 steps).
+#[test]
+fn the_bound_on_the_bandwidth_keeps_the_variance() {
+    let model = Location::new(100);
+    let ratio = |steps: usize, bandwidth_bound: f64| {
+        let of_seed = |seed| {
+            let options = PaperOptions {
+                particles: 2_000,
+                batch: 100,
+                steps,
+                delay: 1.0,
+                bandwidth_bound,
+                ..PaperOptions::new(Strategy::Density, 100, Seed(seed))
+            };
+            published(&model, &options).moments().1[0] / model.variance()
+        };
+        (0..6).map(of_seed).sum::<f64>() / 6.0
+    };
+    let bounded = [20, 80, 320].map(|steps| ratio(steps, 0.1));
+    assert!(bounded.iter().all(|r| (0.95..1.25).contains(r)), "{bounded:?}");
+    let printed = [20, 80].map(|steps| ratio(steps, f64::INFINITY));
+    assert!(printed[0] > 1.3 && printed[1] > 1.5 * printed[0], "{printed:?}");
+}
+
 /// What is left of the prior is 5/(5 + t), so KL falls as its square; kernels of a tenth of the deviation add little.
 #[test]
 fn weighted_densities_come_closer_with_every_pass() {
@@ -296,7 +382,7 @@ fn weighted_densities_come_closer_with_every_pass() {
     }
 }
 
-/// Kernels of the full width widen the posterior without end; weights alone, after them, take that back.
+/// Kernels of the full width widen the posterior; weights alone, after them, take that back.
 #[test]
 fn densities_and_then_particles_are_better_than_densities() {
     let [density, both] = [Strategy::Density, Strategy::DensityThenParticles(20)]
@@ -401,7 +487,7 @@ fn both_modes_of_the_tied_mixture_keep_their_mass() {
     let grid = Grid::of(&model);
     let truth = grid.mean(|x| f64::from(x[1] < 0.0));
     let (mut distances, mut exact) = (Vec::new(), Vec::new());
-    for seed in 0..5 {
+    for seed in 0..20 {
         let options = AdaptiveOptions { particles: 1_500, ..AdaptiveOptions::new(Seed(seed)) };
         let posterior = fit(&model, &options);
         assert_eq!(posterior.warnings(), Vec::<String>::new());
@@ -409,6 +495,7 @@ fn both_modes_of_the_tied_mixture_keep_their_mass() {
         assert!((mode - truth).abs() < 0.05, "seed {seed}: {mode}, exact {truth}");
         let off = posterior.report().evidence.unwrap().value - grid.log_evidence;
         assert!(off.abs() < 0.03, "seed {seed}: log-evidence off by {off}");
+        assert!(z_evidence(&posterior, grid.log_evidence).abs() < 4.0, "seed {seed}: off by {off}");
         distances.push(grid.total_variation(&posterior));
         let draws = grid.draw(1_500, 50 + seed);
         let independent = Posterior::of_particles(2, draws, vec![0.0; 1_500], Seed(seed)).unwrap();
@@ -615,17 +702,32 @@ fn moves_follow_a_correlated_posterior_in_thirty_dimensions() {
     assert_eq!(posterior.warnings(), Vec::<String>::new());
     assert!(posterior.report().moved);
     let moved = |kind| matches!(kind, StageKind::Moves { acceptance } if acceptance > 0.05);
-    assert!(posterior.report().history.iter().all(|s| s.kind == StageKind::Kept || moved(s.kind)));
+    // The last stage is of the draws whose weights are the evidence.
+    let stages = &posterior.report().history;
+    let (last, islands) = stages.split_last().unwrap();
+    assert!(islands.iter().all(|s| s.kind == StageKind::Kept || moved(s.kind)));
+    assert!(last.kind == StageKind::Draws && last.island.is_none());
     let means: Vec<f64> = (0..30).map(|j| z(posterior.mean(|t| t[j]), mean[j])).collect();
     let variances: Vec<f64> =
         (0..30).map(|j| z(posterior.mean(|t| (t[j] - mean[j]).powi(2)), variance[j])).collect();
     assert_calibrated("means", &means);
     assert_calibrated("variances", &variances);
-    // Increments of the evidence by chains that have not mixed are small by a little each, which their bar does not know.
-    let off = posterior.report().evidence.unwrap().value - evidence;
-    assert!(off.abs() < 2.0, "log-evidence off by {off}");
+    let bars = z_evidence(&posterior, evidence);
+    assert!(bars.abs() < 4.0, "{:?}, exact {evidence}", posterior.report().evidence);
+    assert!(posterior.report().evidence.unwrap().error < 0.1, "{:?}", posterior.report().evidence);
     let bar = |j: usize| posterior.mean(|t| t[j]).error / variance[j].sqrt();
     assert!((0..30).all(|j| bar(j) < 0.1), "bars beyond a tenth of a deviation");
+}
+
+/// Moves alone do not know the evidence: where no draws follow, there is none.
+#[test]
+fn moves_without_draws_have_no_evidence() {
+    let options = AdaptiveOptions { final_stage: false, ..small(Renewal::Moves) };
+    let posterior = fit(&Location::new(100), &options);
+    assert!(posterior.report().moved && posterior.report().evidence.is_none());
+    let options = AdaptiveOptions { final_stage: false, ..small(Renewal::Draws) };
+    let model = Location::new(100);
+    assert!(z_evidence(&fit(&model, &options), model.evidence()).abs() < 4.0);
 }
 
 /// A covariance of 40 dimensions through 100 particles is none to draw from.
@@ -908,8 +1010,11 @@ fn settings_out_of_range_and_empty_data_are_refused() {
         assert_eq!(error.to_string(), told);
     }
     type PaperChange = fn(&mut PaperOptions);
-    let changes: [(PaperChange, &str); 9] = [
+    let changes: [(PaperChange, &str); 12] = [
         (|o| o.particles = 1, "n_particles = 1 is outside [2, ∞)"),
+        (|o| o.initial_particles = Some(1), "initial_particles = 1 is outside [2, n_particles]"),
+        (|o| o.initial_particles = Some(1_501), "initial_particles = 1501 is outside [2, n_particles]"),
+        (|o| o.bandwidth_bound = 0.0, "bandwidth_bound = 0 is outside (0, ∞]"),
         (|o| o.batch = 0, "batch_size = 0 is outside [1, ∞)"),
         (|o| o.steps = 0, "n_steps = 0 is outside [1, ∞)"),
         (|o| o.step = 0.0, "step = 0 is outside (0, ∞)"),

@@ -114,6 +114,16 @@ pub trait Model: Sync {
     }
 }
 
+/// `count` observations in ⌈count/most⌉ batches whose sizes differ by at most one: with the factor ⌈count/most⌉ on each, their
+/// log-likelihoods average to that of all.
+pub(super) fn even_batches(
+    count: usize,
+    most: usize,
+) -> impl ExactSizeIterator<Item = std::ops::Range<usize>> {
+    let parts = count.div_ceil(most);
+    (0..parts).map(move |i| i * count / parts..(i + 1) * count / parts)
+}
+
 /// Particles that one task evaluates: small enough to share work among threads, large enough to read a batch once for
 /// many particles.
 const TILE: usize = 64;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 /// Pareto shape from which importance weights are not to be trusted.
-const HEAVY: f64 = 0.7;
+pub(super) const HEAVY: f64 = 0.7;
 /// Least effective number of particles that is not remarked upon.
 const FEW: f64 = 100.0;
 /// R̂ from which islands disagree.
@@ -69,6 +69,16 @@ pub struct Evidence {
     pub error: f64,
 }
 
+impl Evidence {
+    /// The mean of independent importance weights, with the error √((Σw²)/(Σw)² − 1/m).
+    pub(super) fn of_weights(log_weights: &[f64]) -> Self {
+        let count = log_weights.len() as f64;
+        let size = effective_size(log_weights);
+        let value = log_sum_exp(log_weights) - count.ln();
+        Self { value, error: (1.0 / size - 1.0 / count).max(0.0).sqrt() }
+    }
+}
+
 /// A mean with its Monte Carlo error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -85,7 +95,8 @@ pub struct Report {
     pub seen: usize,
     /// Observations there are.
     pub observations: usize,
-    /// The log-evidence, where it is defined.
+    /// The log-evidence: a mean of importance weights. `None` where the algorithm gives none (strategy 2, steps other than 1/t), and after
+    /// Metropolis moves where too few draws from a density through the particles are effective, or none were made.
     pub evidence: Option<Evidence>,
     /// Effective number of particles.
     pub effective_size: f64,
@@ -180,8 +191,8 @@ impl Posterior {
         self
     }
 
-    pub(super) fn with_evidence(mut self, evidence: Evidence) -> Self {
-        self.report.evidence = Some(evidence);
+    pub(super) fn with_evidence(mut self, evidence: Option<Evidence>) -> Self {
+        self.report.evidence = evidence;
         self
     }
 

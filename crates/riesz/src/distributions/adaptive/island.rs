@@ -12,21 +12,21 @@ use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
 /// Particles are kept for the next batch while this share of them is effective.
-const KEEP: f64 = 0.6;
+const KEPT_SHARE: f64 = 0.6;
 /// Draws are given up for moves when a smaller share of them can be expected, or turns out, to be effective.
 const LEAST_EFFICIENCY: f64 = 0.1;
 /// How many times as many particles as at the end the first stage may have, at most and per dimension …
-const CROWD: [f64; 2] = [8.0, 2.0];
+const EXTRA_PARTICLES: [f64; 2] = [8.0, 2.0];
 /// … and what is left of that from stage to stage …
-const FADING: f64 = 0.8;
+const EXTRA_DECAY: f64 = 0.8;
 /// … as long as a stage costs no more than this share of a look at all data by all particles.
-const CHEAP: f64 = 0.03;
-/// Above so many dimensions no crowd fills the space.
-const MOST_CROWDED: usize = 8;
+const EXTRA_COST: f64 = 0.03;
+/// Above so many dimensions no number of particles fills the space.
+const EXTRA_DIMENSIONS: usize = 8;
 /// Fewer observations than these count as so many there.
-const FEW: usize = 270;
+const LEAST_OBSERVATIONS: usize = 270;
 /// A batch of which less than this share of the data would be left takes the rest too.
-const REST: f64 = 0.3;
+const LEAST_REST: f64 = 0.3;
 
 /// Particles with the logarithms of the densities they were asked about.
 #[derive(Clone, Debug, Default)]
@@ -106,17 +106,22 @@ impl<'a> Setting<'a> {
     fn count(&self, rows: usize, stage: u64) -> usize {
         let all = self.options.particles as f64;
         let d = self.model.dimension();
-        let crowd = if d > MOST_CROWDED { 1.0 } else { (2.0 + CROWD[1] * d as f64).min(CROWD[0]) };
-        let crowd = crowd * all * FADING.powi(stage.min(1_000) as i32);
-        let cheap = CHEAP * all * self.model.observations().max(FEW) as f64 / rows.max(1) as f64;
-        self.size.max(crowd.min(cheap) as usize)
+        let extra = if d > EXTRA_DIMENSIONS {
+            1.0
+        } else {
+            (2.0 + EXTRA_PARTICLES[1] * d as f64).min(EXTRA_PARTICLES[0])
+        };
+        let extra = extra * all * EXTRA_DECAY.powi(stage.min(1_000) as i32);
+        let affordable =
+            EXTRA_COST * all * self.model.observations().max(LEAST_OBSERVATIONS) as f64 / rows.max(1) as f64;
+        self.size.max(extra.min(affordable) as usize)
     }
 
     fn next(&self, seen: usize) -> usize {
         let all = self.model.observations();
         let grown =
             ((seen as f64 * self.options.growth).ceil() as usize).max(seen + 1).max(self.options.batch);
-        if grown as f64 > (1.0 - REST) * all as f64 {
+        if grown as f64 > (1.0 - LEAST_REST) * all as f64 {
             all
         } else {
             grown
@@ -201,7 +206,7 @@ impl Island {
         self.state.target.seen == setting.model.observations()
     }
 
-    /// Renews the particles where they are worn, and takes one step: the largest λ that leaves enough of them effective.
+    /// Renews the particles where too few are effective, and takes one step: the largest λ that leaves enough of them effective.
     pub(super) fn advance(&mut self, setting: &Setting<'_>) -> Result<Stage> {
         self.state.stage += 1;
         let target = self.state.target;
@@ -231,7 +236,7 @@ impl Island {
         self.particles.new = Some(new);
         let power = if share == 1.0 { 1.0 } else { target.power + share * (1.0 - target.power) };
         self.state.target.power = power;
-        self.state.stale = power < 1.0 || size < KEEP * count;
+        self.state.stale = power < 1.0 || size < KEPT_SHARE * count;
         if power == 1.0 {
             self.take_batch(setting);
         }
@@ -356,6 +361,28 @@ pub(super) fn drawn(
     let fresh = Population::at(positions, setting, target)?;
     let log_weights = fresh.log_target(target.power).iter().zip(density).map(|(t, q)| t - q).collect();
     Ok(Population { log_weights, ..fresh })
+}
+
+/// The particles of all islands, each weighted by its evidence or all `equally`.
+pub(super) fn pooled<'a>(islands: impl IntoIterator<Item = &'a Island>, equally: bool) -> Population {
+    let (mut pool, mut count) = (Population::default(), 0.0_f64);
+    for island in islands {
+        count += 1.0;
+        let p = &island.particles;
+        // Islands of more particles must not count for more.
+        let mut unit = (p.len() as f64).ln();
+        if equally {
+            unit += island.state.log_evidence;
+        }
+        pool.positions.extend_from_slice(&p.positions);
+        pool.log_prior.extend_from_slice(&p.log_prior);
+        pool.old.extend_from_slice(&p.old);
+        pool.log_weights.extend(p.log_weights.iter().map(|w| w - unit));
+        pool.chains = p.chains;
+    }
+    let mean = (pool.len() as f64).ln() - count.ln();
+    pool.log_weights.iter_mut().for_each(|w| *w += mean);
+    pool
 }
 
 impl State {

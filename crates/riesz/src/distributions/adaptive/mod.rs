@@ -9,7 +9,7 @@
 //!
 //! with the largest λ_t ≤ 1 that leaves a given share of the particles effective. Batches come without replacement and
 //! double, so that the observations seen at λ = 1 are exactly those q_t is the posterior of: the minimiser of L over
-//! the data so far, at a cost that the last stages dominate. Worn particles are renewed by draws from a density through
+//! the data so far, at a cost that the last stages dominate. Particles of which too few are effective are renewed by draws from a density through
 //! them ([`proposal`](super::proposal)) with importance weights, or, where no such density is good enough, by Metropolis
 //! moves (`moves.rs`). Independent *islands* do this with half of the particles. A last stage pools them, draws all
 //! particles anew and weighs them by all the data: its weights are those of plain importance sampling, so means
@@ -24,29 +24,31 @@ pub use options::{AdaptiveOptions, Renewal};
 
 use super::diagnostics::{chain_size, r_hat};
 use super::model::Model;
-use super::posterior::{Evidence, Posterior, Stage, StageKind};
+use super::posterior::{Evidence, Posterior, Stage, StageKind, HEAVY};
 use super::proposal::Proposal;
 use super::special::log_sum_exp;
-use super::weights::{effective_size, normalised};
+use super::weights::{effective_size, normalised, pareto_smoothed};
 use crate::driver::{Control, Due, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::model::Stored;
 use crate::random::BlockIndex;
 use checkpoint::Checkpoint;
-use island::{drawn, Island, Population, Setting, Target};
+use island::{drawn, pooled, Island, Population, Setting, Target};
 
 /// Block of the random numbers of the last stage, beyond those of all islands.
 const LAST: u64 = 1 << 40;
 /// Most repetitions of the last stage.
 const REPETITIONS: u64 = 3;
 /// A last stage of which this share is effective is not repeated.
-const GOOD: f64 = 0.5;
+const ENOUGH_EFFECTIVE: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
-const POOR: f64 = 0.1;
+const LEAST_EFFECTIVE: f64 = 0.1;
 /// Fewest and most rounds of moves after the last batch.
-const POLISH: [usize; 2] = [3, 8];
+const LAST_MOVES: [usize; 2] = [3, 8];
 /// Islands that agree this well are done moving.
 const AGREEMENT: f64 = 1.03;
+/// Fewest effective draws whose mean weight counts as the evidence.
+const LEAST_DRAWS: f64 = 50.0;
 /// Islands that agree worse than this are weighed by their evidence.
 const DISAGREE: f64 = 1.1;
 
@@ -175,26 +177,24 @@ impl<'a> Run<'a> {
         let wanted = self.options().final_stage && !control.out_of_time();
         if wanted && self.options().renewal != Renewal::Moves {
             if let Some((particles, groups)) = self.pooled_draws(control)? {
-                let count = particles.len() as f64;
                 let size = effective_size(&particles.log_weights);
-                let value = log_sum_exp(&particles.log_weights) - count.ln();
-                let error = (1.0 / size - 1.0 / count).max(0.0).sqrt();
-                return Ok(self.posterior(particles, Evidence { value, error }, size, agreement, groups));
+                let evidence = Evidence::of_weights(&particles.log_weights);
+                return Ok(self.posterior(particles, Some(evidence), size, agreement, groups));
             }
         }
+        let mut evidence = self.islands_evidence();
         if wanted {
-            self.polish(control)?;
+            self.move_until_agreed(control)?;
+            evidence = self.evidence_by_draws()?;
         }
-        Ok(self.pooled_islands())
+        Ok(self.pooled_islands(evidence))
     }
 
     /// Draws of a density through all islands' particles with importance weights for all data; `None` where too few
     /// are effective.
     fn pooled_draws(&mut self, control: &mut Control<'_>) -> Result<Option<(Population, usize)>> {
         let options = self.options();
-        let setting = &self.settings[0];
-        let (d, all) = (setting.model.dimension(), setting.model.observations());
-        let target = Target { seen: all, next: all, power: 0.0 };
+        let (d, all) = (self.settings[0].model.dimension(), self.settings[0].model.observations());
         let mut pool = pooled(&self.islands, false);
         let mut best: Option<(Population, usize)> = None;
         for repetition in 0..REPETITIONS {
@@ -207,41 +207,65 @@ impl<'a> Run<'a> {
                 let target = pool.log_target(0.0);
                 let expected = proposal.expected_efficiency(&pool.positions, &weights, &target, evidence);
                 let moving = self.islands.iter().any(|i| i.state.moving);
-                if expected < if moving { GOOD } else { POOR } {
+                if expected < if moving { ENOUGH_EFFECTIVE } else { LEAST_EFFECTIVE } {
                     return Ok(None);
                 }
             }
-            let fresh = drawn(&proposal, options.particles, block, setting, target)?;
+            let fresh = self.draws(&proposal, block)?;
             let size = effective_size(&fresh.log_weights);
-            self.history.push(Stage {
-                island: None,
-                seen: all,
-                batch: 0,
-                power: 1.0,
-                particles: fresh.len(),
-                effective_size: size,
-                groups: proposal.groups(),
-                kind: StageKind::Draws,
-                evaluations: fresh.evaluations,
-            });
             control.check(all)?;
             let better = best.as_ref().is_none_or(|(b, _)| effective_size(&b.log_weights) < size);
             if better {
                 pool = fresh.clone();
                 best = Some((fresh, proposal.groups()));
             }
-            if size >= GOOD * options.particles as f64 || !better || control.out_of_time() {
+            if size >= ENOUGH_EFFECTIVE * options.particles as f64 || !better || control.out_of_time() {
                 break;
             }
         }
-        let enough = POOR * options.particles as f64;
+        let enough = LEAST_EFFECTIVE * options.particles as f64;
         let forced = options.renewal == Renewal::Draws;
         Ok(best.filter(|(b, _)| forced || effective_size(&b.log_weights) >= enough))
     }
 
+    /// Draws of `proposal` with importance weights for all data.
+    fn draws(&mut self, proposal: &Proposal, block: BlockIndex) -> Result<Population> {
+        let setting = &self.settings[0];
+        let all = setting.model.observations();
+        let target = Target { seen: all, next: all, power: 0.0 };
+        let fresh = drawn(proposal, setting.options.particles, block, setting, target)?;
+        self.history.push(Stage {
+            island: None,
+            seen: all,
+            batch: 0,
+            power: 1.0,
+            particles: fresh.len(),
+            effective_size: effective_size(&fresh.log_weights),
+            groups: proposal.groups(),
+            kind: StageKind::Draws,
+            evaluations: fresh.evaluations,
+        });
+        Ok(fresh)
+    }
+
+    /// The evidence as the mean importance weight of draws from a density through the particles that moves left; `None` where too few
+    /// of them are effective. The product of the stages' increments is no substitute: chains that have not mixed make
+    /// each a little small, which its error does not know.
+    fn evidence_by_draws(&mut self) -> Result<Option<Evidence>> {
+        let (options, d) = (self.options(), self.settings[0].model.dimension());
+        let block = BlockIndex(LAST + REPETITIONS);
+        let pool = pooled(&self.islands, self.agreed());
+        let weights = normalised(&pool.log_weights);
+        let proposal = Proposal::fit(&pool.positions, &weights, d, options.defensive, options.seed, block);
+        let fresh = self.draws(&proposal, block)?;
+        let enough = effective_size(&fresh.log_weights) >= LEAST_DRAWS;
+        let light = pareto_smoothed(&fresh.log_weights).1.is_none_or(|k| k < HEAVY);
+        Ok((enough && light).then(|| Evidence::of_weights(&fresh.log_weights)))
+    }
+
     /// Moves at the posterior of all data until the islands agree.
-    fn polish(&mut self, control: &mut Control<'_>) -> Result<()> {
-        for round in 1..=POLISH[1] {
+    fn move_until_agreed(&mut self, control: &mut Control<'_>) -> Result<()> {
+        for round in 1..=LAST_MOVES[1] {
             for index in 0..self.islands.len() {
                 let proposal = self.moving_proposal(index);
                 let setting = &self.settings[index];
@@ -263,7 +287,7 @@ impl<'a> Run<'a> {
                 control.check(index)?;
             }
             let agreed = self.agreement().is_none_or(|r| r.iter().all(|r| *r < AGREEMENT));
-            if (agreed && round >= POLISH[0]) || control.out_of_time() {
+            if (agreed && round >= LAST_MOVES[0]) || control.out_of_time() {
                 break;
             }
         }
@@ -275,8 +299,7 @@ impl<'a> Run<'a> {
     /// them there.
     fn moving_proposal(&self, index: usize) -> Proposal {
         let (setting, own) = (&self.settings[index], &self.islands[index]);
-        let agreed = self.agreement().is_some_and(|r| r.iter().all(|r| *r < DISAGREE));
-        if !agreed {
+        if !self.agreed() {
             return own.proposal(setting);
         }
         let others = (0..self.islands.len()).filter(|i| *i != index).map(|i| &self.islands[i]);
@@ -297,19 +320,28 @@ impl<'a> Run<'a> {
         r_hat(&groups, d)
     }
 
-    /// The islands' particles as they are.
-    fn pooled_islands(self) -> Posterior {
-        let d = self.settings[0].model.dimension();
-        let agreement = self.agreement();
-        // In many dimensions evidences scatter more than islands that agree are apart.
-        let agreed = agreement.as_ref().is_some_and(|r| r.iter().all(|r| *r < DISAGREE));
-        let pool = pooled(&self.islands, agreed);
+    /// Whether the islands have the same means. In many dimensions their evidences scatter more than islands that agree are apart.
+    fn agreed(&self) -> bool {
+        self.agreement().is_some_and(|r| r.iter().all(|r| *r < DISAGREE))
+    }
+
+    /// The mean of the islands' evidences, where each is a mean of importance weights: not after moves.
+    fn islands_evidence(&self) -> Option<Evidence> {
         let count = self.islands.len() as f64;
         let evidences: Vec<f64> = self.islands.iter().map(|i| i.state.log_evidence).collect();
         let value = log_sum_exp(&evidences) - count.ln();
         let within = self.islands.iter().map(|i| i.state.variance).sum::<f64>() / count;
         let between = evidences.iter().map(|e| (e - value).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
         let error = (within.max(between) / count).sqrt();
+        let moved = self.islands.iter().any(|i| i.particles.chains.is_some());
+        (!moved).then_some(Evidence { value, error })
+    }
+
+    /// The islands' particles as they are.
+    fn pooled_islands(self, evidence: Option<Evidence>) -> Posterior {
+        let d = self.settings[0].model.dimension();
+        let pool = pooled(&self.islands, self.agreed());
+        let agreement = self.agreement();
         let size = self
             .islands
             .iter()
@@ -319,7 +351,7 @@ impl<'a> Run<'a> {
                 None => effective_size(&island.particles.log_weights),
             })
             .sum();
-        self.posterior(pool, Evidence { value, error }, size, agreement, 0)
+        self.posterior(pool, evidence, size, agreement, 0)
     }
 
     /// The posterior of the observations that were seen when the time was up.
@@ -328,15 +360,15 @@ impl<'a> Run<'a> {
         self.islands[0].forget_batch();
         let island = &self.islands[0];
         let size = effective_size(&island.particles.log_weights);
-        let evidence = Evidence { value: island.state.log_evidence, error: island.state.variance.sqrt() };
         let particles = island.particles.clone();
+        let evidence = self.islands_evidence();
         self.posterior(particles, evidence, size, None, 0)
     }
 
     fn posterior(
         self,
         particles: Population,
-        evidence: Evidence,
+        evidence: Option<Evidence>,
         effective_size: f64,
         r_hat: Option<Vec<f64>>,
         groups: usize,
@@ -352,26 +384,4 @@ impl<'a> Run<'a> {
             .with_diagnostics(effective_size, r_hat, moved)
             .with_history(self.history, evaluations, groups)
     }
-}
-
-/// The particles of all islands, each weighted by its evidence or all `equally`.
-fn pooled<'a>(islands: impl IntoIterator<Item = &'a Island>, equally: bool) -> Population {
-    let (mut pool, mut count) = (Population::default(), 0.0_f64);
-    for island in islands {
-        count += 1.0;
-        let p = &island.particles;
-        // Islands of more particles must not count for more.
-        let mut unit = (p.len() as f64).ln();
-        if equally {
-            unit += island.state.log_evidence;
-        }
-        pool.positions.extend_from_slice(&p.positions);
-        pool.log_prior.extend_from_slice(&p.log_prior);
-        pool.old.extend_from_slice(&p.old);
-        pool.log_weights.extend(p.log_weights.iter().map(|w| w - unit));
-        pool.chains = p.chains;
-    }
-    let mean = (pool.len() as f64).ln() - count.ln();
-    pool.log_weights.iter_mut().for_each(|w| *w += mean);
-    pool
 }

@@ -42,7 +42,8 @@ pub struct AdaptiveOptions {
     pub renewal: Renewal,
     /// Whether a last stage draws all particles anew and weighs them by all data.
     pub final_stage: bool,
-    /// Most seconds; islands that have seen all data by then are the posterior.
+    /// Most seconds. Islands that have seen all data by then make up the posterior; without one it is the posterior of the
+    /// observations that the first has seen.
     pub max_time: Option<f64>,
     /// The seed.
     #[serde(alias = "random_state")]

@@ -4,10 +4,10 @@
 //! with its bandwidth, its normalisation and its file.
 
 mod centres;
-mod crowd;
 mod density;
 mod options;
 mod order;
+mod polynomial;
 mod sums;
 mod tile;
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 /// Queries of an ordinary tile, at most, up to three dimensions and beyond: there tiles are wide however few they hold.
 const TILE_QUERIES: [usize; 2] = [128, 256];
 /// Queries of a tile of small extent, at most: they share one polynomial.
-const CROWD: usize = 4_096;
+const POLYNOMIAL_QUERIES: usize = 4_096;
 /// Tiles between two questions whether to go on.
 const WAVE: usize = 32;
 /// Beyond this radius single precision is felt, and tiles of up to three dimensions are divided further.
@@ -44,7 +44,7 @@ impl Tolerance {
 
     /// Half the widest side of a tile on which a polynomial of degree fifteen is good enough: its error grows with the
     /// sixteenth power.
-    pub(super) fn crowd_width(&self) -> f64 {
+    pub(super) fn polynomial_width(&self) -> f64 {
         (0.75 * (self.relative / 1e-6).powf(0.0625)).clamp(0.2, 1.5)
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn log_sums_while(
 struct Tiles {
     most: usize,
     radius: f64,
-    crowd_width: Option<f64>,
+    polynomial_width: Option<f64>,
 }
 
 impl Tiles {
@@ -115,15 +115,17 @@ impl Tiles {
         let most =
             (queries / 16).next_multiple_of(QUERIES).clamp(QUERIES, TILE_QUERIES[usize::from(columns > 3)]);
         let radius = if columns > 3 { f64::INFINITY } else { NEAR };
-        let crowd_width = (columns <= 2 && !tolerance.is_exact()).then(|| tolerance.crowd_width());
-        Self { most, radius, crowd_width }
+        let polynomial_width = (columns <= 2 && !tolerance.is_exact()).then(|| tolerance.polynomial_width());
+        Self { most, radius, polynomial_width }
     }
 }
 
 impl Leaves for Tiles {
     fn is_leaf(&self, count: usize, extent: &Extent) -> bool {
-        let crowded = self.crowd_width.is_some_and(|width| extent.widest().1 <= width);
-        count <= QUERIES || count <= self.most && extent.radius() <= self.radius || count <= CROWD && crowded
+        let close = self.polynomial_width.is_some_and(|width| extent.widest().1 <= width);
+        count <= QUERIES
+            || count <= self.most && extent.radius() <= self.radius
+            || count <= POLYNOMIAL_QUERIES && close
     }
 
     fn multiple(&self) -> usize {

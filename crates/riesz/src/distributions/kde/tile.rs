@@ -1,8 +1,8 @@
 //! One tile of queries against all blocks of centres.
 
 use super::centres::Centres;
-use super::crowd::crowd_log_sums;
 use super::order::Extent;
+use super::polynomial::polynomial_log_sums;
 use super::sums::Tolerance;
 use crate::compute::{exact_log_sum, Device, PackedBlock, QUERIES};
 use crate::distributions::special::log_sum_exp;
@@ -31,7 +31,7 @@ pub(super) struct Tile<'a> {
 }
 
 /// The blocks in the order of their largest possible contribution.
-pub(super) struct Agenda {
+pub(super) struct BlockOrder {
     pub blocks: Vec<u32>,
     /// log of the most that the blocks from this one on can contribute to one query; one more than there are blocks.
     pub rest: Vec<f64>,
@@ -42,18 +42,18 @@ pub(super) struct Agenda {
 impl Tile<'_> {
     /// log Σ_j w_j exp(−½‖q − c_j‖²) for every query.
     pub(super) fn log_sums(self) -> Vec<f64> {
-        let agenda = self.agenda();
+        let order = self.order();
         if self.tolerance.is_exact() {
-            return self.exact(&agenda);
+            return self.exact(&order);
         }
-        crowd_log_sums(self, &agenda).unwrap_or_else(|| {
+        polynomial_log_sums(self, &order).unwrap_or_else(|| {
             let part = 256 * self.centres.columns();
             let parts = self.queries.chunks(part);
-            parts.flat_map(|queries| Tile { queries, ..self }.pairs(&agenda)).collect()
+            parts.flat_map(|queries| Tile { queries, ..self }.pairs(&order)).collect()
         })
     }
 
-    fn agenda(self) -> Agenda {
+    fn order(self) -> BlockOrder {
         let bounds = self.centres.blocks.iter().map(|block| {
             let (least, most) = block.extent.squared_distances(self.extent);
             (block.log_weight - 0.5 * least, block.log_weight - 0.5 * most)
@@ -73,30 +73,30 @@ impl Tile<'_> {
             rest[k] = log_add(upper[b as usize], rest[k + 1]);
         }
         let kept: Vec<f64> = blocks.iter().map(|&b| lower[b as usize]).collect();
-        Agenda { blocks, rest, least: log_sum_exp(&kept) }
+        BlockOrder { blocks, rest, least: log_sum_exp(&kept) }
     }
 
     /// Pair by pair in single precision, relative to the middle of the tile.
-    fn pairs(self, agenda: &Agenda) -> Vec<f64> {
+    fn pairs(self, order: &BlockOrder) -> Vec<f64> {
         let d = self.centres.columns();
         let origin = self.extent.middle();
         let mut sums = PairSums::new(self.queries, &origin, d);
         let mut packed = PackedBlock::new(d);
         let mut met = Vec::new();
         let mut reach = 0.0_f64;
-        let worst = sums.radius() * self.farthest(agenda, &origin) * ROUNDING;
+        let worst = sums.radius() * self.farthest(order, &origin) * ROUNDING;
         if worst > HOPELESS {
-            return self.exact(agenda);
+            return self.exact(order);
         }
         if worst > WIDE {
-            return self.leading(agenda, &sums, &origin, worst);
+            return self.leading(order, &sums, &origin, worst);
         }
         let negligible = NEGLIGIBLE[usize::from(d > 3)];
         let wide = worst > negligible;
-        for (k, &b) in agenda.blocks.iter().enumerate() {
+        for (k, &b) in order.blocks.iter().enumerate() {
             if k > 0 && (k < 4 || k % 8 == 0) {
                 let least = sums.log_sums().into_iter().fold(f64::INFINITY, f64::min);
-                if agenda.rest[k] <= self.tolerance.log_allowed(least) {
+                if order.rest[k] <= self.tolerance.log_allowed(least) {
                     break;
                 }
             }
@@ -108,7 +108,7 @@ impl Tile<'_> {
             }
         }
         let mut found = sums.log_sums();
-        let heaviest = agenda.blocks.iter().map(|b| self.centres.blocks[*b as usize].log_weight);
+        let heaviest = order.blocks.iter().map(|b| self.centres.blocks[*b as usize].log_weight);
         let heaviest = heaviest.fold(f64::NEG_INFINITY, f64::max);
         for (i, (query, found)) in self.queries.chunks_exact(d).zip(&mut found).enumerate() {
             // Centres beyond this distance have less than e⁻¹⁶ of the sum.
@@ -123,16 +123,16 @@ impl Tile<'_> {
     }
 
     /// Where exponents differ by thousands, few blocks count: single precision finds them, double precision sums them.
-    fn leading(self, agenda: &Agenda, sums: &PairSums, origin: &[f64], error: f64) -> Vec<f64> {
+    fn leading(self, order: &BlockOrder, sums: &PairSums, origin: &[f64], error: f64) -> Vec<f64> {
         let d = self.centres.columns();
         let mut packed = PackedBlock::new(d);
         let mut most = vec![f64::NEG_INFINITY; sums.norms.len()];
         let mut found: Vec<(u32, f64, Vec<f32>)> = Vec::new();
-        for (k, &b) in agenda.blocks.iter().enumerate() {
+        for (k, &b) in order.blocks.iter().enumerate() {
             if k > 0 && (k < 4 || k % 8 == 0) {
                 let bounds = most.iter().zip(&sums.norms).map(|(most, norm)| most * LN_2 - 0.5 * norm);
                 let least = bounds.fold(f64::INFINITY, f64::min) - 2.0 * error;
-                if agenda.rest[k] <= self.tolerance.log_allowed(least) {
+                if order.rest[k] <= self.tolerance.log_allowed(least) {
                     break;
                 }
             }
@@ -158,9 +158,9 @@ impl Tile<'_> {
     }
 
     /// The largest distance from `origin` to the boxes of the blocks that may be met.
-    fn farthest(self, agenda: &Agenda, origin: &[f64]) -> f64 {
+    fn farthest(self, order: &BlockOrder, origin: &[f64]) -> f64 {
         let point = Extent { low: origin.to_vec(), high: origin.to_vec() };
-        let extents = agenda.blocks.iter().map(|b| &self.centres.blocks[*b as usize].extent);
+        let extents = order.blocks.iter().map(|b| &self.centres.blocks[*b as usize].extent);
         extents.map(|extent| extent.squared_distances(&point).1).fold(0.0, f64::max).sqrt()
     }
 
@@ -181,11 +181,11 @@ impl Tile<'_> {
     }
 
     /// Pair by pair in double precision.
-    fn exact(self, agenda: &Agenda) -> Vec<f64> {
+    fn exact(self, order: &BlockOrder) -> Vec<f64> {
         let of = |query: &[f64]| {
             let (mut most, mut sum) = (f64::NEG_INFINITY, 0.0);
-            for (k, &b) in agenda.blocks.iter().enumerate() {
-                if k > 0 && agenda.rest[k] <= self.tolerance.log_allowed(most + f64::ln(sum)) {
+            for (k, &b) in order.blocks.iter().enumerate() {
+                if k > 0 && order.rest[k] <= self.tolerance.log_allowed(most + f64::ln(sum)) {
                     break;
                 }
                 let (m, s) = exact_log_sum(self.device, self.centres.block(b as usize), query);

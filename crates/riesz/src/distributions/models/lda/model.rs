@@ -9,6 +9,7 @@ use super::perplexity::{completion, Variational};
 use super::priors::{learn_alpha, learn_eta};
 use super::statistics::Statistics;
 use crate::data::Rows;
+use crate::distributions::model::even_batches;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::model::{Container, Stored};
@@ -188,8 +189,10 @@ impl TopicModel {
         for pass in 0..options.passes {
             let order =
                 Permutation::new(options.seed, Stream::Shuffle, BlockIndex(pass as u64), corpus.len());
-            for documents in order.indices().chunks(size) {
-                self.sample_step(corpus, documents, corpus.len() as f64);
+            let batches = even_batches(corpus.len(), size);
+            let weight = batches.len() as f64;
+            for batch in batches {
+                self.sample_step(corpus, &order.indices()[batch], weight);
                 control.check(pass)?;
             }
             self.header.passes = pass + 1;
@@ -202,11 +205,11 @@ impl TopicModel {
         Ok(())
     }
 
-    fn sample_step(&mut self, corpus: &Corpus, documents: &[u32], total: f64) {
+    fn sample_step(&mut self, corpus: &Corpus, documents: &[u32], weight: f64) {
         self.header.batches += 1;
         let size = self.header.options.step_size(self.header.batches);
         if let Some(particles) = &mut self.particles {
-            particles.step(corpus, documents, MirrorStep { size, weight: total / documents.len() as f64 });
+            particles.step(corpus, documents, MirrorStep { size, weight });
         }
     }
 
@@ -250,7 +253,7 @@ impl TopicModel {
             for documents in order.chunks(options.batch_size.unwrap_or(PAPER_BATCH)) {
                 self.header.documents += documents.len() as f64;
                 let total = options.total_documents.unwrap_or(self.header.documents);
-                self.sample_step(&corpus, documents, total);
+                self.sample_step(&corpus, documents, total / documents.len() as f64);
                 control.check(self.header.batches as usize)?;
             }
             self.show_heaviest();

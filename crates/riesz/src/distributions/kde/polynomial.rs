@@ -13,7 +13,7 @@
 //! form, since both factors are log-concave.
 
 use super::order::Extent;
-use super::tile::{log_add, Agenda, Tile};
+use super::tile::{log_add, BlockOrder, Tile};
 use crate::compute::{polynomial, PackedBlock, POWERS};
 use std::f64::consts::LN_2;
 
@@ -23,22 +23,22 @@ const FEWEST: [usize; 2] = [12, 48];
 const LOG_FACTORIAL: f64 = 30.671_860_106_080_67;
 
 /// The sums of [`Tile::log_sums`] by one polynomial; `None` where it would not pay or not be within the tolerance.
-pub(super) fn crowd_log_sums(tile: Tile<'_>, agenda: &Agenda) -> Option<Vec<f64>> {
+pub(super) fn polynomial_log_sums(tile: Tile<'_>, order: &BlockOrder) -> Option<Vec<f64>> {
     let d = tile.centres.columns();
     let count = tile.queries.len() / d;
     let (_, half_width) = tile.extent.widest();
-    if d > 2 || count < FEWEST[d - 1] || half_width > tile.tolerance.crowd_width() {
+    if d > 2 || count < FEWEST[d - 1] || half_width > tile.tolerance.polynomial_width() {
         return None;
     }
     let origin = tile.extent.middle();
     let mut packed = PackedBlock::new(d);
     let mut moments = vec![0.0; if d == 1 { POWERS } else { POWERS * POWERS }];
     // Half of the tolerance for what is left out, half for the polynomial.
-    let allowed = tile.tolerance.log_allowed(agenda.least) - LN_2;
+    let allowed = tile.tolerance.log_allowed(order.least) - LN_2;
     let mut base = None;
     let mut log_error = f64::NEG_INFINITY;
-    for (k, &b) in agenda.blocks.iter().enumerate() {
-        if agenda.rest[k] <= allowed {
+    for (k, &b) in order.blocks.iter().enumerate() {
+        if order.rest[k] <= allowed {
             break;
         }
         packed.pack(tile.device, tile.centres.block(b as usize), &origin);
