@@ -115,7 +115,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         first = not self.__sklearn_is_fitted__()
         X, y = self._labelled(X, y, reset=first)
         known = self._known(classes)
-        labels = _positions(known, y)
+        labels = positions(known, y)
         weights = self._weights(known, labels, sample_weight)
         if first:
             machine = self._learn(X, labels.astype(np.float32), weights, len(known), streaming=True)
@@ -176,7 +176,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         rows, targets = self._data(X, y, None, reset=reset)
         labels: NDArray[Any] = column_or_1d(targets, warn=True)
-        _refuse_missing(labels)
+        refuse_missing(labels)
         check_classification_targets(labels)
         return rows, labels
 
@@ -246,7 +246,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 _KINDS = "biufUO"
 
 
-def _positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+def positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of each label in the sorted `classes`."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
@@ -256,7 +256,7 @@ def _positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     return np.searchsorted(classes, y)
 
 
-def _refuse_missing(y: NDArray[Any]) -> None:
+def refuse_missing(y: NDArray[Any]) -> None:
     """Refuse labels that are NaN, infinite or None by row."""
     if y.dtype.kind == "f":
         missing = ~np.isfinite(y)

@@ -81,6 +81,46 @@ checkpoint : path, optional
     File from which an interrupted fit is resumed, removed when the fit is complete.
 """
 
+_ONLINE = """
+kernel : str, default="gaussian"
+    Kernel of the atoms, by name.
+bandwidth : "auto", "median", "scale" or float, default="auto"
+    Its bandwidth; "auto" is the median distance between the first rows.
+scaling : {"auto", "none", "standard"}, default="auto"
+    Whether columns are standardised, by the first rows: "auto" does so where there are sixteen of
+    them and no bandwidth is given.
+step : float, default=1.0
+    Row t takes the step step / sqrt(t), in units of one over the curvature of the loss.
+ridge : float, default=0.001
+    Strength of the penalty ``ridge / 2 * |f|^2``, by which atoms fade.
+budget : int or None, default=1000
+    Most atoms; None keeps all.
+drop : {"oldest", "smallest"}, default="oldest"
+    Which atom goes when there are more.
+random_state : int, RandomState or None, default=None
+    Seed of the pairs of rows whose distance is taken.
+n_jobs : int, optional
+    Threads of predictions, which never change the result.
+"""
+
+_ONLINE_FITTED = """
+n_features_in_ : int
+    Columns.
+n_atoms_ : int
+    Atoms kept.
+n_seen_ : int
+    Rows learnt from.
+progressive_loss_ : float
+    Mean loss of each row's prediction before it was learnt from, of targets in units of the first
+    rows.
+bandwidth_ : float
+    The bandwidth used.
+loss_ : str
+    The loss used.
+seed_ : int
+    The seed used.
+"""
+
 _RUN = """
 random_state : int, RandomState or None, default=None
     Seed; None draws one and keeps it in ``seed_``.
@@ -182,6 +222,8 @@ _PARAGRAPHS = {
     "mirror_descent": _MIRROR_DESCENT.strip(),
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),
+    "online": _ONLINE.strip(),
+    "online_fitted": _ONLINE_FITTED.strip(),
     "course": _COURSE.strip() + _RUN.rstrip() + _VERBOSE.rstrip(),
     "run": _RUN.strip(),
     "verbose": _VERBOSE.strip(),

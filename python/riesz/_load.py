@@ -12,10 +12,11 @@ from riesz._gaussian_process import GaussianProcessRegressor
 from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
 from riesz._novelty_detector import KernelNoveltyDetector
+from riesz._online import OnlineKernelClassifier, OnlineKernelRegressor
 from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
-from riesz._riesz import Machine, ParticlePosterior, file_kind
+from riesz._riesz import Machine, Online, ParticlePosterior, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
@@ -47,6 +48,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _CLASSES[kind].load(path)
     if kind == "posterior":
         return _posterior(path)
+    if kind == "online":
+        _, text = Online.load(path)
+        labelled = "classes" in (json.loads(text) or {})
+        return (OnlineKernelClassifier if labelled else OnlineKernelRegressor).load(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()

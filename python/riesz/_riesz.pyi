@@ -314,6 +314,46 @@ def leave_one_out(
     n_jobs: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
+class Online:
+    @staticmethod
+    def begin(
+        x: _Table,
+        y: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        settings: dict[str, Any],
+        n_jobs: int | None = None,
+        observer: Callable[..., object] | None = None,
+    ) -> Online: ...
+    def learn(
+        self,
+        x: _Table,
+        y: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+        observer: Callable[..., object] | None = None,
+    ) -> None: ...
+    def decision(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def predict(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def probabilities(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
+    def regret(
+        self,
+        x: _Table,
+        y: NDArray[np.float32],
+        values: NDArray[np.float32],
+        weights: NDArray[np.float32] | None = None,
+    ) -> float: ...
+    def points(self) -> NDArray[np.float32]: ...
+    def weights(self) -> NDArray[np.float32]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Online: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Online, str]: ...
+
 class ParticlePosterior:
     @staticmethod
     def fit(

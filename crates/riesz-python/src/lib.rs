@@ -12,6 +12,7 @@ mod features;
 mod files;
 mod kernel;
 mod machine;
+mod online;
 mod posterior;
 mod process;
 mod ratio;
@@ -42,6 +43,9 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::machine::Machine;
+
+    #[pymodule_export]
+    use crate::online::Online;
 
     #[pymodule_export]
     use crate::posterior::{leave_one_out, ParticlePosterior};

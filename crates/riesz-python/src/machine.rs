@@ -205,6 +205,6 @@ fn function_of(settings: &Bound<'_, PyDict>) -> PyResult<Option<Py<PyAny>>> {
 }
 
 /// Numbers per row of `y`.
-fn targets(y: &Values<'_>) -> usize {
+pub(crate) fn targets(y: &Values<'_>) -> usize {
     y.shape().get(1).copied().unwrap_or(1)
 }

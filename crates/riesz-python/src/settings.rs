@@ -70,7 +70,7 @@ impl<'py> Settings<'py> {
     }
 
     /// The loss by its name; its parameter comes by its own name, from the estimators that have it.
-    fn loss(&self) -> PyResult<Option<LossSpec>> {
+    pub fn loss(&self) -> PyResult<Option<LossSpec>> {
         let name = self.take_text("loss")?.filter(|name| name != "auto");
         let mut given = HashMap::new();
         for parameter in [false, true].into_iter().flat_map(LossSpec::names).filter_map(LossSpec::parameter) {

@@ -5,6 +5,7 @@ mod gaussian_process;
 mod geometry;
 mod kernel_machine;
 mod novelty;
+mod online;
 mod quantile;
 mod random_features;
 mod stored;
@@ -22,4 +23,5 @@ pub use kernel_machine::{
     Training,
 };
 pub use novelty::{NoveltyDetector, NoveltyOptions};
+pub use online::{OnlineMachine, OnlineOptions, Progressive};
 pub use random_features::RandomFeatures;

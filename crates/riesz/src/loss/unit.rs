@@ -49,6 +49,11 @@ impl Unit {
         ((f64::from(y) - self.centre) / self.scale) as f32
     }
 
+    /// u' of u.
+    pub fn inverse(&self, u: f64) -> f64 {
+        (u - self.offset) / self.factor
+    }
+
     /// u of u'.
     pub fn output(&self, u: f64) -> f64 {
         self.offset + self.factor * u

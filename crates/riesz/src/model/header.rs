@@ -9,10 +9,11 @@ use std::fmt;
 /// Version of the header that this build writes, and the only one it reads.
 pub const FORMAT_VERSION: u64 = 1;
 /// Every kind of file there is, and what people call it.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("model", "kernel machine"),
     ("gaussian_process", "Gaussian process"),
     ("novelty", "novelty detector"),
+    ("online", "online kernel machine"),
     ("density_ratio", "density ratio"),
     ("posterior", "posterior"),
     ("kernel_density", "kernel density"),

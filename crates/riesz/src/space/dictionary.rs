@@ -99,6 +99,27 @@ impl Dictionary {
         self.weights.iter().map(|&w| (self.scale * f64::from(w)) as f32).collect()
     }
 
+    /// The weights in units of the running scalar, and that scalar: what a file holds.
+    pub(crate) fn raw(&self) -> (&[f32], f64) {
+        (&self.weights, self.scale)
+    }
+
+    /// The dictionary that has these points (in the units of the kernel) and [`Dictionary::raw`] weights.
+    pub(crate) fn from_raw(
+        kernel: ClosedForm,
+        offset: Vec<f32>,
+        budget: Budget,
+        points: Vec<f32>,
+        (weights, scale): (Vec<f32>, f64),
+    ) -> Result<Self> {
+        let (d, c) = (kernel.columns(), offset.len());
+        let mut f = Self { scale, ..Self::new(kernel, offset, budget) };
+        for (point, weights) in points.chunks_exact(d).zip(weights.chunks_exact(c)) {
+            f.append(point, weights.iter().copied())?;
+        }
+        Ok(f)
+    }
+
     /// ‖f − offset‖²_H = Σ_c w_cᵀ K w_c, in double precision.
     pub fn squared_norm(&self) -> Result<f64> {
         let (d, c) = (self.kernel.columns(), self.outputs());

@@ -6,7 +6,7 @@ mod fit;
 mod machine;
 pub(super) mod options;
 pub(super) mod race;
-mod start;
+pub(super) mod start;
 mod stream;
 pub(super) mod training;
 

@@ -1,6 +1,8 @@
 //! Targets in the units that their loss wants, and the way back.
 
-use crate::loss::{column, Loss, Unit};
+use super::options::Task;
+use crate::error::Result;
+use crate::loss::{column, Loss, LossSpec, Unit};
 use crate::space::{FeatureExpansion, Function};
 
 /// Targets in their units, which are one per target.
@@ -8,6 +10,14 @@ pub(crate) fn standardise(loss: &dyn Loss, targets: &[f32], weights: &[f32]) -> 
     let t = loss.targets();
     let units: Vec<Unit> = (0..t).map(|k| loss.unit(&column(targets, weights, k, t))).collect();
     (targets.iter().enumerate().map(|(i, &y)| units[i % t].scaled(y)).collect(), units)
+}
+
+/// The loss of targets in `units`.
+pub(crate) fn loss_in(spec: &LossSpec, task: Task, units: &[Unit]) -> Result<Box<dyn Loss>> {
+    match task {
+        Task::Regression(_) => spec.build_in(&units.iter().map(|unit| unit.scale).collect::<Vec<_>>()),
+        Task::Classification(classes) => spec.build(classes),
+    }
 }
 
 /// The function of targets as they were, from that of targets in `units`; `shifts` are added first, one per output. Several
@@ -33,7 +43,6 @@ pub(crate) fn in_units(f: FeatureExpansion, units: &[Unit], shifts: Option<&[f32
 mod tests {
     use super::*;
     use crate::functions::kernel_machine::training::effective_rows;
-    use crate::loss::LossSpec;
 
     #[test]
     fn standardised_targets_come_back_in_their_units() {

@@ -7,7 +7,7 @@
 
 use super::options::{Options, Task};
 use super::race::{decided, fallback, scaling, scalings, Setting};
-use super::start::{in_units, standardise};
+use super::start::{in_units, loss_in, standardise};
 use crate::compute::Device;
 use crate::data::Rows;
 use crate::driver::{run, Control, Minibatches, Phase, Steps};
@@ -104,14 +104,6 @@ impl Buffer {
             self.y.extend_from_slice(&data.targets[i * t..(i + 1) * t]);
             self.w.push(data.weights[i]);
         }
-    }
-}
-
-/// The loss of targets in `units`.
-fn loss_in(spec: &LossSpec, task: Task, units: &[Unit]) -> Result<Box<dyn Loss>> {
-    match task {
-        Task::Regression(_) => spec.build_in(&units.iter().map(|unit| unit.scale).collect::<Vec<_>>()),
-        Task::Classification(classes) => spec.build(classes),
     }
 }
 

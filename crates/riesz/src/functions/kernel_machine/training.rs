@@ -136,7 +136,7 @@ pub(crate) fn effective_rows(weights: &[f32]) -> f64 {
     weights.iter().map(|&w| f64::from(w)).sum()
 }
 
-pub(super) fn encode(targets: &[f32], task: Task, loss: &LossSpec) -> Vec<f32> {
+pub(crate) fn encode(targets: &[f32], task: Task, loss: &LossSpec) -> Vec<f32> {
     match task {
         Task::Regression(_) => targets.to_vec(),
         Task::Classification(classes) => targets.iter().map(|&y| loss.encode(classes, y as usize)).collect(),

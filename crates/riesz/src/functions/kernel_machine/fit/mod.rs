@@ -9,7 +9,7 @@ use super::evidence::square_targets;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Contest, Schedule, Setting, Trial};
-use super::start::{in_units, standardise};
+use super::start::{in_units, loss_in, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
@@ -64,12 +64,7 @@ impl<'a> Fit<'a> {
         let (Task::Regression(size) | Task::Classification(size)) = options.task;
         let plain = loss_spec.build(size)?;
         let (targets, units) = standardise(&*plain, &prepared.targets, &prepared.weights);
-        let loss = match options.task {
-            Task::Regression(_) => {
-                loss_spec.build_in(&units.iter().map(|unit| unit.scale).collect::<Vec<_>>())?
-            }
-            Task::Classification(_) => plain,
-        };
+        let loss = loss_in(&loss_spec, options.task, &units)?;
         let (weights, held) = set_aside(options, &prepared.weights, prepared.is_small());
         let offset = loss.start(&targets, &weights);
         let moments = Moments::of(rows, &prepared.weights);
