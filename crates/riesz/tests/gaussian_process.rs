@@ -422,7 +422,7 @@ fn variances_of_kernels_that_are_not_one_at_equal_rows() {
     for name in ["polynomial(2, 1)", "arc_cosine(1)", "2.5 * gaussian", "gaussian + 0.5 * polynomial(2, 1)"] {
         let kernel: KernelSpec = name.parse().unwrap();
         let map = |m| FeatureMap::new(kernel.clone(), 1.0, m, Seed(3), Scaling::identity(COLUMNS)).unwrap();
-        let square = map(8).mean_square(seen).unwrap();
+        let square = map(128).mean_square(seen).unwrap();
         let noise = 0.1 * square;
         let exact = variances_of(&kernel, &x, &test, noise);
         let before = variances_of(&kernel, &x, &test, 1e12 * square);
@@ -431,7 +431,7 @@ fn variances_of_kernels_that_are_not_one_at_equal_rows() {
         let (few, many) = (ridge(2) / size, ridge(64) / size);
         assert!(many < 0.04 && many < 0.5 * few, "{name}: {few} → {many}");
         let schedule = Schedule::Inverse { theta: 60.0 / square, delay: 20.0 };
-        let config = PosteriorOperatorConfig { map: map(64), ridge: noise / n as f64, schedule };
+        let config = PosteriorOperatorConfig { map: map(128), ridge: noise / n as f64, schedule };
         let found = operator_variances(config, 64, 64, seen, at).unwrap();
         let error = distance(&found, &exact) / size;
         assert!(error < 0.1, "{name}: operator {error}");

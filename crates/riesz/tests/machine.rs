@@ -206,18 +206,28 @@ fn the_bandwidth_follows_the_function() {
 #[test]
 fn partial_fit_continues_and_improves() {
     let fresh = curve(9, 1_000, 2);
-    let options = Options { solver: SolverSpec::Stream, batch_size: 256, ..regression() };
     let batch = |seed: u64| curve(100 + seed, 1_024, 2);
-    let mut machine =
-        quietly(|control| KernelMachine::begin(&options, &batch(0).training(), control)).unwrap();
-    let mut left = vec![unexplained(&machine, &fresh)];
-    for seed in 1..24 {
-        quietly(|control| machine.partial_fit(&batch(seed).training(), control)).unwrap();
-        left.push(unexplained(&machine, &fresh));
-    }
-    println!("stream: {left:.3?}");
-    assert_eq!(machine.summary().blocks, 24 * 4);
+    let stream = |options: &Options| {
+        let mut machine =
+            quietly(|control| KernelMachine::begin(options, &batch(0).training(), control)).unwrap();
+        let mut left = vec![unexplained(&machine, &fresh)];
+        for seed in 1..24 {
+            quietly(|control| machine.partial_fit(&batch(seed).training(), control)).unwrap();
+            left.push(unexplained(&machine, &fresh));
+        }
+        println!("stream: {left:.3?}");
+        (left, machine.summary().blocks)
+    };
+    // As published, θν = 1 with ν = 10⁻⁴, delayed so that the first steps are of the size of the loss.
+    let options = Options { solver: SolverSpec::Stream, batch_size: 256, ..regression() };
+    let published = Options { theta: Some(1e4), delay: Some(1e4), ..options.clone() };
+    let (left, blocks) = stream(&published);
+    assert_eq!(blocks, 24 * 4);
     assert!(left[23] < 0.4 * left[0] && left[23] < 0.8 * left[11], "{left:?}");
+    // By default: better from the first rows on, better still in the end, on one block that does not grow.
+    let (settled, blocks) = stream(&options);
+    assert_eq!(blocks, 1);
+    assert!(settled[0] < left[0] && settled[23] < 0.5 * left[23] && settled[23] < settled[0], "{settled:?}");
 
     // A fit that has only seen the left half learns the right half from a stream.
     let half = |seed, n, side: f32| {
@@ -245,12 +255,14 @@ fn a_stream_in_many_calls_is_one_stream() {
         solver: SolverSpec::Stream,
         batch_size: 64,
         ridge: Some(0.1),
+        theta: Some(10.0),
+        delay: Some(10.0),
+        max_blocks: None,
         ..quick(Task::Classification(3))
     };
     // Scaling and bandwidth are settled on the first rows, so all begin alike.
     let begin =
         || quietly(|control| KernelMachine::begin(&options, &part(0..256).training(), control)).unwrap();
-    assert!(begin().to_bytes().unwrap() == part(0..256).fit(&options).unwrap().to_bytes().unwrap());
     let (mut whole, mut pieces) = (begin(), begin());
     quietly(|control| whole.partial_fit(&part(256..1_024).training(), control)).unwrap();
     for start in (256..1_024).step_by(128) {
@@ -567,7 +579,7 @@ fn a_race_is_reproducible_too() {
 #[test]
 fn coefficients_of_a_stream_are_independent_of_the_dimension() {
     let tensors = |columns| {
-        let options = Options { solver: SolverSpec::Stream, ..quick(Task::Regression(1)) };
+        let options = Options { solver: SolverSpec::Stream, theta: Some(1.0), ..quick(Task::Regression(1)) };
         let bytes = curve(1, 1_024, columns).fit(&options).unwrap().to_bytes().unwrap();
         let container = Container::from_bytes(&bytes).unwrap();
         let sizes = container.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.values.len()));

@@ -278,9 +278,8 @@ mod tests {
         let rows = Rows::single(&x, 2).unwrap();
         let failure = |kernel: UserKernel| {
             let map = FeatureMap { kernel: KernelSpec::User(kernel), ..map(KernelSpec::Gaussian, 64, 2) };
-            features(Device::default(), &map.draw(BlockIndex(0)).unwrap(), rows, &mut [0.0; 5 * 64])
-                .unwrap_err()
-                .to_string()
+            let fill = |block| features(Device::default(), &block, rows, &mut [0.0; 5 * 64]);
+            map.draw(BlockIndex(0)).and_then(fill).unwrap_err().to_string()
         };
         let nan = UserKernel::new("rough", |_, out| {
             out[67] = f32::NAN;

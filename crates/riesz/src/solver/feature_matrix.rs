@@ -1,7 +1,7 @@
 //! The features of some rows, all at once, and linear systems in them.
 
 use crate::compute::Device;
-use crate::data::Rows;
+use crate::data::{Rows, TILE};
 use crate::error::{Error, Result};
 use crate::kernel::FeatureMap;
 use crate::linalg::cholesky::{factorise, with_jitter, SINGLE};
@@ -32,7 +32,9 @@ impl FeatureMatrix {
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
         let mut values = vec![0.0; rows.len() * features];
-        let parts = x.par_chunks(ROWS * d).zip(values.par_chunks_mut(ROWS * features));
+        // A call of a user's function is worth it for many rows only.
+        let rows = if map.kernel.has_user_part() { TILE } else { ROWS };
+        let parts = x.par_chunks(rows * d).zip(values.par_chunks_mut(rows * features));
         parts.try_for_each(|(x, out)| block.fill(device, x, out))?;
         Ok(Self { features, values })
     }

@@ -30,7 +30,7 @@ pub struct PreconditionedSgd<'l> {
 }
 
 /// What changes from step to step.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PreconditionedState {
     /// The last iterate, which keeps the average of all.
     pub f: FixedFeatures,

@@ -46,7 +46,7 @@ const TIE: f64 = 1.01;
 const RIDGE: f64 = 1e-4;
 
 /// A function that goes on learning.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Stream {
     /// Whether columns are standardised.
     pub standard: bool,
@@ -55,13 +55,13 @@ pub(crate) struct Stream {
     learner: Learner,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Learner {
     Preconditioned(Box<Preconditioned>),
     DoublyStochastic(SgdState<FeatureExpansion>),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Preconditioned {
     /// The first rows; `None` once there were enough of them.
     buffer: Option<Buffer>,
@@ -71,11 +71,20 @@ struct Preconditioned {
 }
 
 /// Rows, targets and weights that were copied.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Buffer {
     x: Vec<f32>,
     y: Vec<f32>,
     w: Vec<f32>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream")
+            .field("standard", &self.standard)
+            .field("units", &self.units)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Rows with encoded targets and explicit weights.
@@ -128,7 +137,7 @@ impl Stream {
         let mut buffer = Buffer::default();
         let taken = n.min(CAPACITY);
         buffer.append(data, &order[..taken]);
-        let mut stream = Self::settle(options, spec, buffer)?;
+        let mut stream = Self::settle(options, spec, buffer, control)?;
         let from = if let Learner::Preconditioned(_) = stream.learner { taken } else { 0 };
         stream.learn_from(options, spec, data, (from, course), control)?;
         Ok(stream)
@@ -165,7 +174,7 @@ impl Stream {
                 let taken = n.min(CAPACITY - buffer.w.len());
                 buffer.append(data, &(0..taken as u32).collect::<Vec<_>>());
                 if buffer.w.len() >= CAPACITY.min(2 * learner.settled) {
-                    *self = Self::settle(options, spec, std::mem::take(buffer))?;
+                    *self = Self::settle(options, spec, std::mem::take(buffer), control)?;
                     from = taken;
                 }
             }
@@ -203,14 +212,16 @@ impl Stream {
     }
 
     /// Decides on everything by the rows of the buffer, and fits them.
-    fn settle(options: &Options, spec: &LossSpec, buffer: Buffer) -> Result<Self> {
+    fn settle(options: &Options, spec: &LossSpec, buffer: Buffer, control: &mut Control<'_>) -> Result<Self> {
+        control.check(0)?;
         let rows = Rows::single(&buffer.x, buffer.x.len() / buffer.w.len())?;
         let (Task::Regression(size) | Task::Classification(size)) = options.task;
         let (targets, units) = standardise(&*spec.build(size)?, &buffer.y, &buffer.w);
         let loss = loss_in(spec, options.task, &units)?;
         let offset = loss.stream_start(&targets, &buffer.w);
         let samples = Samples { batch: rows, targets: &targets, weights: &buffer.w };
-        let (setting, ridge) = choose(options, &*loss, &offset, samples)?;
+        let (setting, ridge) = choose(options, &*loss, &offset, samples, control)?;
+        control.check(0)?;
         let Setting { standard, bandwidth, scaling, .. } = setting;
         if options.theta.is_some() {
             let map = options.feature_map(bandwidth, options.block_size.unwrap_or(BLOCK), scaling)?;
@@ -333,6 +344,7 @@ fn choose(
     loss: &dyn Loss,
     offset: &[f32],
     Samples { batch: rows, targets, weights }: Samples<'_, Rows<'_>>,
+    control: &mut Control<'_>,
 ) -> Result<(Setting, StreamRidge)> {
     let n = rows.len();
     let moments = Moments::of(rows, weights);
@@ -365,6 +377,7 @@ fn choose(
     for standard in scalings(options) {
         let settings = decided.clone().map_or_else(|| candidates(standard).to_vec(), |setting| vec![setting]);
         for (rank, setting) in settings.into_iter().enumerate() {
+            control.check(0)?;
             let map = options.feature_map(setting.bandwidth, features, setting.scaling.clone())?;
             for (ridge, error) in path.errors(&map, Device::default(), &RIDGES)? {
                 tried.push((setting.clone(), rank, ridge, error));
