@@ -107,7 +107,9 @@ class KernelQuantileRegressor(Regression):
         return [float(level) for level in levels]
 
     def _settings(self) -> dict[str, Any]:
-        return settings_of(self, without=("quantiles",), loss="quantile", levels=self._levels())
+        return settings_of(
+            self, without=("quantiles", "non_crossing"), loss="quantile", levels=self._levels()
+        )
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
