@@ -72,7 +72,7 @@ def test_paper_mode_with_densities(strategy, growth):
     settings = {"batch_size": 20, "n_particles": 4000, "delay": 5, "n_steps": 200, **growth}
     found = fit(mode="paper", strategy=strategy, **settings)
     mean, deviation, _ = exact()
-    assert abs(found.mean()[0] - mean) < 0.2 * deviation
+    assert abs(found.mean()[0] - mean) < 0.15 * deviation
     assert 0.9 < found.std()[0] / deviation < 1.2
     assert found.log_evidence is None
     assert found.history[0]["particles"] == growth.get("initial_particles", 4000)

@@ -21,8 +21,9 @@
 //!
 //! Departures: m_1 = m unless it is given, and the bandwidth has the bound c γ_t. A kernel adds h_t² to the variance in every
 //! step, and a step takes back γ_t of what is too much: the variance ends near 1 + h_t²/γ_t times the right one. With a
-//! constant m the text's h_t is constant and the excess grows without end; m_t as in theorem 19 has h_t = O(t^{−1/β}),
-//! for which it vanishes. `bandwidth_bound: ∞` and `initial_particles` are the text.
+//! constant m the text's h_t is constant and the excess grows without end; m_t as in theorem 19 has h_t = O(t^{−1/β}) and an excess of
+//! O(t^{1 − 2/β}), which vanishes for β = 1, the text's value for the Gaussian kernel, and stays for the default β = 2.
+//! `bandwidth_bound: ∞`, `smoothness: 1` and `initial_particles` are the text.
 
 use super::factor::{moments, Factor};
 use super::kde::log_kernel_sums;
