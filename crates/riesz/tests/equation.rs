@@ -1,5 +1,7 @@
 //! min E J((T f)(s)) + (ν/2)‖f‖²: one step for every space, operator and loss, against a textbook in double precision.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use riesz::compute::{features, Device};
 use riesz::data::Rows;
 use riesz::driver::{quietly, run, Control, Ended, Minibatches, Monitor, Phase, Progress};
@@ -163,7 +165,7 @@ fn assert_close(f: &dyn Function, expected: &[f64], what: &str) {
 }
 
 /// Runs the solver beside the textbook; compares the last iterate and the average.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn compare<'a, T: Exact + Copy, F: Averaged>(
     what: &str,
     operator: T,
@@ -252,7 +254,7 @@ fn every_schedule_takes_the_textbook_step() {
     let cases = [
         (Schedule::Inverse { theta: 2.0, delay: 0.0 }, 0.5, 12),
         (Schedule::Inverse { theta: 2.0, delay: 0.0 }, 1.0, 12),
-        (Schedule::InverseRoot { step: 0.7, delay: 1.0 }, 0.1, 12),
+        (Schedule::InverseRoot { step: 0.7, delay: 1.0, horizon: 8.0 }, 0.1, 12),
         (Schedule::Constant { step: 0.5 }, 1.0, 60),
         (Schedule::Constant { step: 0.3 }, 0.0, 20),
     ];
@@ -314,7 +316,7 @@ fn settings_are_checked_and_divergence_is_reported() {
     };
     assert!(build(Schedule::Inverse { theta: 0.0, delay: 0.0 }, 0.1).is_err());
     assert!(build(Schedule::Inverse { theta: 1.0, delay: -1.0 }, 0.1).is_err());
-    assert!(build(Schedule::InverseRoot { step: -1.0, delay: 0.0 }, 0.1).is_err());
+    assert!(build(Schedule::InverseRoot { step: -1.0, delay: 0.0, horizon: f64::INFINITY }, 0.1).is_err());
     assert!(build(Schedule::Constant { step: f64::NAN }, 0.1).is_err());
     assert!(build(Schedule::Constant { step: 1.0 }, -0.1).is_err());
     let config = FunctionalSgdConfig { schedule: Schedule::Constant { step: 1e6 }, ridge: 0.0 };

@@ -413,7 +413,7 @@ fn variances_of(kernel: &KernelSpec, x: &[f32], test: &[f32], noise: f64) -> Vec
 }
 
 /// Kernels that are not one at equal rows. Both routes converge to the closed form as they have more features; errors are
-/// relative to the largest variance before there were data, and those of 1/√M within a factor of two.
+/// relative to the largest variance before there were data; over a factor of 32 in M that of ridge falls by more than two.
 #[test]
 fn variances_of_kernels_that_are_not_one_at_equal_rows() {
     let (n, t) = (20, 10);
@@ -429,7 +429,8 @@ fn variances_of_kernels_that_are_not_one_at_equal_rows() {
         let size = before.iter().copied().fold(0.0, f64::max);
         let ridge = |blocks| distance(&ridge_variances(&map(512), blocks, seen, at, noise).unwrap(), &exact);
         let (few, many) = (ridge(2) / size, ridge(64) / size);
-        assert!(many < 0.04 && many < 0.5 * few, "{name}: {few} → {many}");
+        // The sketch of a polynomial of three numbers is exact where none of them share a bucket, as in most blocks.
+        assert!(many < 0.04 && many < (0.5 * few).max(1e-3), "{name}: {few} → {many}");
         let schedule = Schedule::Inverse { theta: 60.0 / square, delay: 20.0 };
         let config = PosteriorOperatorConfig { map: map(128), ridge: noise / n as f64, schedule };
         let found = operator_variances(config, 64, 64, seen, at).unwrap();

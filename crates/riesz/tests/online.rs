@@ -1,5 +1,7 @@
 //! NORMA: regret, budgets, files, errors.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use riesz::data::Rows;
 use riesz::driver::quietly;
 use riesz::functions::{Bandwidth, ColumnScaling, OnlineMachine, OnlineOptions, Task, Training};
@@ -68,8 +70,8 @@ fn regret_grows_no_faster_than_the_root_of_time() {
         (0..10).map(regret).sum::<f64>() / 10.0
     };
     let points: Vec<(f64, f64)> = times.iter().map(|&t| (t as f64, mean(t))).collect();
-    let slope = slope(&points);
-    assert!(points.iter().all(|p| p.1 > 0.0) && slope < 0.6, "{slope:.2}: {points:?}");
+    let growth = slope(&points);
+    assert!(points.iter().all(|p| p.1 > 0.0) && growth < 0.6, "{growth:.2}: {points:?}");
     // A learner that stood still would pay in proportion to the time: the slope of its regret is one.
     let constant = options(Budget::Oldest(1));
     let stuck = |t: usize| {

@@ -1,6 +1,6 @@
 //! Safe code cannot make the hot kernels read or write where they should not: what does not fit is refused by name.
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use riesz::compute::{
     adjoint, apply, features, normal_equations, Activation, DenseBlock, Device, ExplicitBlock, FeatureBlock,

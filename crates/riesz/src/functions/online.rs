@@ -30,7 +30,7 @@ pub struct OnlineOptions {
     pub bandwidth: Bandwidth,
     /// What is done to the columns; [`ColumnScaling::Auto`] standardises them by the first rows where there are sixteen.
     pub scaling: ColumnScaling,
-    /// η in γ_t = η/√t, in units of one over the curvature of the loss.
+    /// η in γ_t = η/√t, in units of one over the curvature of the loss; with a budget of M atoms the steps stay at η/√M.
     pub step: f64,
     /// ν in (ν/2)‖f‖²: an atom fades like Π(1 − γ_t ν).
     pub ridge: f64,
@@ -152,7 +152,11 @@ impl OnlineMachine {
         let targets: Vec<f32> =
             encoded.iter().enumerate().map(|(i, &y)| units[i % units.len()].scaled(y)).collect();
         let curvature = f64::from(loss.step_curvature(self.state.f.offset(), WIDTH));
-        let schedule = Schedule::InverseRoot { step: options.step / curvature, delay: 0.0 };
+        let horizon = match options.budget {
+            Budget::Unlimited => f64::INFINITY,
+            Budget::Oldest(most) | Budget::Smallest(most) => most as f64,
+        };
+        let schedule = Schedule::InverseRoot { step: options.step / curvature, delay: 0.0, horizon };
         let solver = FunctionalSgdConfig { schedule, ridge: options.ridge }.build(Evaluation, &*loss)?;
         let weights = weights_of(data);
         let mut batches = Minibatches::new(data.rows, &targets, &weights, 1, None);

@@ -1,6 +1,6 @@
 //! Step sizes γ_t.
 
-use crate::error::{non_negative, positive, Result};
+use crate::error::{non_negative, positive, Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The law of the step size.
@@ -16,12 +16,15 @@ pub enum Schedule {
         /// t₀; 0 is the published form.
         delay: f64,
     },
-    /// γ_t = γ/√(t + t₀): regret O(√T) whatever the loss (lecture §8).
+    /// γ_t = γ/√(t + t₀), at least γ/√T: regret O(√T) whatever the loss (lecture §8). What forgets all but the last T samples
+    /// needs steps that do not fall further.
     InverseRoot {
         /// γ.
         step: f64,
         /// t₀.
         delay: f64,
+        /// T; infinite where the steps fall for ever.
+        horizon: f64,
     },
     /// γ_t = γ.
     Constant {
@@ -35,7 +38,7 @@ impl Schedule {
     pub fn at(&self, t: u64) -> f64 {
         match *self {
             Self::Inverse { theta, delay } => theta / (t as f64 + delay),
-            Self::InverseRoot { step, delay } => step / (t as f64 + delay).sqrt(),
+            Self::InverseRoot { step, delay, horizon } => step / (t as f64 + delay).min(horizon).sqrt(),
             Self::Constant { step } => step,
         }
     }
@@ -46,9 +49,12 @@ impl Schedule {
                 positive("theta", theta)?;
                 non_negative("delay", delay)?;
             }
-            Self::InverseRoot { step, delay } => {
+            Self::InverseRoot { step, delay, horizon } => {
                 positive("step", step)?;
                 non_negative("delay", delay)?;
+                if horizon.is_nan() || horizon <= 0.0 {
+                    return Err(Error::OutOfRange { name: "horizon", value: horizon, range: "(0, inf]" });
+                }
             }
             Self::Constant { step } => {
                 positive("step", step)?;

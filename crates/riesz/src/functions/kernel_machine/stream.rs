@@ -58,7 +58,7 @@ pub(crate) struct Stream {
 #[derive(Clone)]
 enum Learner {
     Preconditioned(Box<Preconditioned>),
-    DoublyStochastic(SgdState<FeatureExpansion>),
+    DoublyStochastic(Box<SgdState<FeatureExpansion>>),
 }
 
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Stream {
     pub(crate) fn after(f: FeatureExpansion, standard: bool, seen: f64, batch: usize) -> Self {
         let state = SgdState { f, step: (seen / batch as f64).ceil() as u64 };
         let units = vec![Unit::IDENTITY];
-        Self { standard, units, learner: Learner::DoublyStochastic(state) }
+        Self { standard, units, learner: Learner::DoublyStochastic(Box::new(state)) }
     }
 
     /// The function learnt so far, in the units of the targets as they are.
@@ -230,7 +230,11 @@ impl Stream {
             if let Some(power) = options.averaging {
                 f = f.averaging(Averaging { power });
             }
-            return Ok(Self { standard, units, learner: Learner::DoublyStochastic(SgdState::new(f)) });
+            return Ok(Self {
+                standard,
+                units,
+                learner: Learner::DoublyStochastic(Box::new(SgdState::new(f))),
+            });
         }
         let map = options.feature_map(bandwidth, features(options, rows.len()), scaling)?;
         let f = FixedFeatures::new(map, offset, 1);
@@ -259,7 +263,8 @@ impl Stream {
     pub(crate) fn store(&self, container: &mut Container) -> Result<()> {
         let (standard, units) = (self.standard, self.units.clone());
         match &self.learner {
-            Learner::DoublyStochastic(SgdState { f, step }) => {
+            Learner::DoublyStochastic(state) => {
+                let SgdState { f, step } = &**state;
                 let header = Header { standard, units, step: Some(*step), settled: 0, buffered: false };
                 container.set_field("stream", &header)?;
                 insert_iterate(container, f)
@@ -287,7 +292,7 @@ impl Stream {
         }
         let iterate = take_iterate(container, f.map().clone(), f.outputs())?;
         if let Some(step) = step {
-            let learner = Learner::DoublyStochastic(SgdState { f: iterate, step });
+            let learner = Learner::DoublyStochastic(Box::new(SgdState { f: iterate, step }));
             return Ok(Self { standard, units, learner });
         }
         if iterate.len() != 1 {
@@ -300,7 +305,10 @@ impl Stream {
         let buffer = Buffer { x: take("stream.x")?, y: take("stream.y")?, w: take("stream.w")? };
         let n = buffer.w.len();
         if buffered
-            && (n == 0 || n >= CAPACITY || buffer.x.len() != n * f.columns() || buffer.y.len() % n != 0)
+            && (n == 0
+                || n >= CAPACITY
+                || buffer.x.len() != n * f.columns()
+                || !buffer.y.len().is_multiple_of(n))
         {
             return Err(Error::Format("the first rows of the stream do not fit each other".into()));
         }
