@@ -18,7 +18,7 @@
 //! One step of functional gradient descent, the same for every space, operator and loss:
 //!
 //! ```text
-//! v = T f,   r = −γ J'(v, y),   f ← (1 − γν) f + Σ_s r_s T*δ_s
+//! v = T f,   r = −J'(v, y),   f ← (1 − γν) f + γ Σ_s r_s T*δ_s
 //! ```
 //!
 //! # Fitting
@@ -55,8 +55,8 @@
 //! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
 //! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
 //! | [`gaussian`] | what Gaussian processes share: covariances, samples, hyper-parameters |
-//! | [`driver`] | the loop around a solver: progress, cancellation, time budget, checkpoints |
-//! | [`solver`] | block functional descent, functional stochastic gradients, ridge |
+//! | [`driver`] | the loop around every solver: batches, progress, cancellation, time budget, checkpoints |
+//! | [`solver`] | functional stochastic gradients, preconditioned ones, block functional descent, ridge |
 //! | [`space`], [`operator`], [`loss`] | the other three kinds of part |
 //! | [`kernel`] | closed forms, and the random features that stand for them |
 //! | [`linalg`] | one Cholesky factorisation, conjugate gradients, quasi-Newton steps, k-means, special functions |
