@@ -327,8 +327,8 @@ fn features(options: &Options, n: usize) -> usize {
     (n / 2).next_power_of_two().max(LEAST_FEATURES).min(most)
 }
 
-/// γ_t and ν of doubly stochastic gradients: θ and t₀ as the user says; after a fit, θν = 1 with a delay after which a step
-/// has the share of its batch in all rows seen.
+/// γ_t and ν of doubly stochastic gradients: θ and t₀ as the user says; after a fit γ_t = 1/(h√t), where t counts the rows of
+/// the fit too, in batches.
 fn schedule(
     options: &Options,
     loss: &dyn Loss,
@@ -341,8 +341,8 @@ fn schedule(
     }
     let start = state.f.offset();
     let curvature = f64::from(loss.step_curvature(start, 1.0)) * state.f.map().mean_square(rows)?;
-    // γ_t = 1/(h t) once the ν of the regularisation is small beside h.
-    Ok((Schedule::Inverse { theta: 1.0 / (curvature + ridge), delay: 0.0 }, ridge))
+    let step = 1.0 / (curvature + ridge);
+    Ok((Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY }, ridge))
 }
 
 /// Scaling, bandwidth and ridge by what they predict of a third of the rows, from ridge regressions of −ℓ' at the start on
