@@ -17,6 +17,8 @@ from riesz import (
     KernelQuantileRegressor,
     KernelRegressor,
     LatentDirichletAllocation,
+    OnlineKernelClassifier,
+    OnlineKernelRegressor,
     RandomFeatures,
 )
 
@@ -28,9 +30,11 @@ ESTIMATORS = [
     KernelQuantileRegressor,
     KernelRegressor,
     LatentDirichletAllocation,
+    OnlineKernelClassifier,
+    OnlineKernelRegressor,
     RandomFeatures,
 ]
-SHARED = 17
+SHARED = 21
 
 
 def section(cls, title):

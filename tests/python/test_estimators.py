@@ -150,13 +150,21 @@ def test_frames_are_read_and_their_columns_remembered(blobs):
 
 def test_a_stream_learns(waves):
     X, y = waves
-    machine = KernelRegressor(bandwidth=1.0, batch_size=100, block_size=128, random_state=0)
-    errors = []
-    for start in range(0, 2000, 500):
-        machine.partial_fit(X[start : start + 500], y[start : start + 500])
-        errors.append(np.mean((machine.predict(X[2000:]) - y[2000:]) ** 2))
-    assert machine.n_blocks_ == 20
-    assert errors[-1] < errors[0] < np.var(y)
+
+    def errors(machine):
+        for start in range(0, 2000, 500):
+            machine.partial_fit(X[start : start + 500], y[start : start + 500])
+            yield np.mean((machine.predict(X[2000:]) - y[2000:]) ** 2)
+
+    settings = {"bandwidth": 1.0, "batch_size": 100, "block_size": 128, "random_state": 0}
+    published = KernelRegressor(**settings, theta=1e4, delay=1e4)
+    grown = list(errors(published))
+    assert published.n_blocks_ == 20
+    assert grown[-1] < grown[0] < np.var(y)
+    machine = KernelRegressor(bandwidth=1.0, batch_size=100, random_state=0)
+    settled = list(errors(machine))
+    assert machine.n_blocks_ == 1
+    assert settled[-1] < grown[-1]
 
 
 def test_a_stream_continues_a_fit(waves):
@@ -320,8 +328,7 @@ def test_progress_goes_to_the_standard_error(waves, capsys):
 
 def test_an_error_in_the_observer_stops_the_fit(waves):
     X, y = waves
-    settings = KernelRegressor().get_params()
-    settings |= {"classes": None, "random_state": 0, "bandwidth": 1.0}
+    settings = KernelRegressor(random_state=0, bandwidth=1.0)._settings()
     told = []
 
     def observer(*news):

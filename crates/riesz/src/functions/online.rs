@@ -78,6 +78,9 @@ impl OnlineOptions {
         self.kernel.check()?;
         self.loss.as_ref().map(LossSpec::check).transpose()?;
         let classes = matches!(self.task, Task::Classification(_));
+        if let Task::Classification(count @ 0..=1) = self.task {
+            return Err(Error::OneClass(format!("{count} class")));
+        }
         match &self.loss {
             Some(loss) if loss.is_classification() != classes => {
                 let (other, task) =

@@ -161,9 +161,10 @@ impl<'l> PreconditionedSgd<'l> {
             let moved: Vec<f32> = values.iter().zip(&along).map(|(v, u)| v + size as f32 * u).collect();
             self.loss.total(&moved, targets, weights) / total
         };
-        let (mut halvings, bound) = (0, loss * (1.0 + 1e-6));
-        let rises = |size: f64| size > 0.0 && (at(size).is_nan() || at(size) > bound);
-        while rises(size) {
+        // A NaN is no fall either.
+        let falls = |size: f64| size == 0.0 || at(size) <= loss + 1e-6 * loss.abs();
+        let mut halvings = 0;
+        while !falls(size) {
             halvings += 1;
             size = if halvings < HALVINGS { 0.5 * size } else { 0.0 };
         }
