@@ -85,12 +85,12 @@ _ONLINE = """
 kernel : str, default="gaussian"
     Kernel of the atoms, by name.
 bandwidth : "auto", "median", "scale" or float, default="auto"
-    Its bandwidth; "auto" is the median distance between the first rows.
+    Its bandwidth; "auto" is half the median distance between the first rows.
 scaling : {"auto", "none", "standard"}, default="auto"
     Whether columns are standardised, by the first rows: "auto" does so where there are sixteen of
     them and no bandwidth is given.
-step : float, default=1.0
-    Row t takes the step step / sqrt(t), in units of one over the curvature of the loss; with a
+step : float, default=2.0
+    Row t takes the step step / sqrt(t + step ** 2), in units of one over the curvature of the loss; with a
     budget, steps stay at step / sqrt(budget).
 ridge : float, default=0.001
     Strength of the penalty ``ridge / 2 * |f|^2``, by which atoms fade.

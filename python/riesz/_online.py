@@ -28,7 +28,7 @@ class OnlineKernelMachine(Rows, Saved[Online]):
     kernel: str = "gaussian"
     bandwidth: str | float = "auto"
     scaling: str = "auto"
-    step: float = 1.0
+    step: float = 2.0
     ridge: float = 1e-3
     budget: int | None = 1000
     drop: str = "oldest"

@@ -62,7 +62,7 @@ def test_classes(waves, tmp_path):
         part = slice(start, start + 500)
         model.partial_fit(X[part], labels[part], classes=["up", "down"])
     assert model.classes_.tolist() == ["down", "up"]
-    assert model.score(X, labels) > 0.9
+    assert model.score(X, labels) > 0.85
     p = model.predict_proba(X)
     assert np.allclose(p.sum(axis=1), 1)
     assert np.array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))

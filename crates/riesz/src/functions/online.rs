@@ -26,11 +26,12 @@ pub struct OnlineOptions {
     pub loss: Option<LossSpec>,
     /// The kernel of the atoms.
     pub kernel: KernelSpec,
-    /// σ; [`Bandwidth::Auto`] is the median distance between the first rows.
+    /// σ; [`Bandwidth::Auto`] is half the median distance between the first rows.
     pub bandwidth: Bandwidth,
     /// What is done to the columns; [`ColumnScaling::Auto`] standardises them by the first rows where there are sixteen.
     pub scaling: ColumnScaling,
-    /// η in γ_t = η/√t, in units of one over the curvature of the loss; with a budget of M atoms the steps stay at η/√M.
+    /// η in γ_t = η/√(t + η²), at most one, in units of one over the curvature of the loss; with a budget of M atoms the steps
+    /// stay at η/√M.
     pub step: f64,
     /// ν in (ν/2)‖f‖²: an atom fades like Π(1 − γ_t ν).
     pub ridge: f64,
@@ -55,7 +56,7 @@ impl OnlineOptions {
             kernel: KernelSpec::Gaussian,
             bandwidth: Bandwidth::Auto,
             scaling: ColumnScaling::Auto,
-            step: 1.0,
+            step: 2.0,
             ridge: 1e-3,
             budget: Budget::Oldest(1_000),
             seed,
@@ -159,7 +160,8 @@ impl OnlineMachine {
             Budget::Unlimited => f64::INFINITY,
             Budget::Oldest(most) | Budget::Smallest(most) => most as f64,
         };
-        let schedule = Schedule::InverseRoot { step: options.step / curvature, delay: 0.0, horizon };
+        let schedule =
+            Schedule::InverseRoot { step: options.step / curvature, delay: options.step.powi(2), horizon };
         let solver = FunctionalSgdConfig { schedule, ridge: options.ridge }.build(Evaluation, &*loss)?;
         let weights = weights_of(data);
         let mut batches = Minibatches::new(data.rows, &targets, &weights, 1, None);
@@ -296,7 +298,8 @@ fn columns(options: &OnlineOptions, rows: Rows<'_>, weights: &[f32]) -> (f64, Sc
         Bandwidth::Value(value) => value,
         Bandwidth::Scale if standard => (rows.columns() as f64 / 2.0).sqrt(),
         Bandwidth::Scale => moments.scale_bandwidth(),
-        Bandwidth::Auto | Bandwidth::Median => median_distance(rows, weights, &scaling, kernel, options.seed),
+        Bandwidth::Auto => 0.5 * median_distance(rows, weights, &scaling, kernel, options.seed),
+        Bandwidth::Median => median_distance(rows, weights, &scaling, kernel, options.seed),
     };
     (bandwidth, scaling)
 }
