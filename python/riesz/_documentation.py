@@ -90,8 +90,8 @@ scaling : {"auto", "none", "standard"}, default="auto"
     Whether columns are standardised, by the first rows: "auto" does so where there are sixteen of
     them and no bandwidth is given.
 step : float, default=2.0
-    Row t takes the step step / sqrt(t + step ** 2), in units of one over the curvature of the loss; with a
-    budget, steps stay at step / sqrt(budget).
+    Row t takes the step step / sqrt(t + step ** 2), in units of one over the curvature of the
+    loss; with a budget, steps stay at step / sqrt(budget).
 ridge : float, default=0.001
     Strength of the penalty ``ridge / 2 * |f|^2``, by which atoms fade.
 budget : int or None, default=1000
