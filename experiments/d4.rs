@@ -123,8 +123,8 @@ pub struct Point {
 }
 
 const PUBLISHED: &str = "mirror descent as published";
-const AVERAGED: &str = "the same, averaged";
-const SEVERAL: &str = "as published, several particles";
+const AVERAGED: &str = "mirror descent averaged";
+const SEVERAL: &str = "mirror descent of several particles";
 const STREAM: &str = "expected topics in a stream";
 const PASSES: &str = "default";
 const VARIATIONAL: &str = "variational inference";
