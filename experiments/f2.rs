@@ -1,6 +1,6 @@
 //! F2: Gaussian-process regression by doubly stochastic gradients (spec 2.5 and 7; thesis §3.3.1).
 //!
-//! The data of F1, 2¹¹ rows of them and 2¹⁰ test points; Gaussian kernel with σ a tenth of the median distance, noise
+//! The data of F1, 2¹¹ rows of them and 2¹⁰ test points; Gaussian kernel with σ the median distance, noise
 //! σ² = 0.1, batches of 64 rows drawn with replacement and blocks of 512 features. The mean is ridge regression with
 //! ν = σ²/n, the variance the recursion of the operator C(C + νI)⁻¹; both are compared with the closed form
 //! k*ᵀ(K + σ²I)⁻¹y and k** − k*ᵀ(K + σ²I)⁻¹k*.
@@ -77,7 +77,7 @@ pub fn run(
     let (x, mut y) = sample(seed, 1, settings.rows);
     let average = y.iter().sum::<f32>() / y.len() as f32;
     y.iter_mut().for_each(|v| *v -= average);
-    let bandwidth = 0.1 * median_distance(&test);
+    let bandwidth = median_distance(&test);
     let (mean, variance) = closed_form(&x, &y, &test, bandwidth)?;
     let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, settings.block, seed, Scaling::identity(2))?;
     let (schedule, ridge) = (Schedule::Inverse { theta, delay }, NOISE / settings.rows as f64);

@@ -66,12 +66,12 @@ pub fn learn(
         components.project(&deformed(train, from as u64..(from + count) as u64, seed))
     };
     let mut course = Course::new(settings);
-    course.stream(
-        samples.div_ceil(batch),
-        &test,
-        &mut |t| Ok(virtual_samples((t - 1) * batch, batch)),
-        console,
-    )?;
+    let (steps, mut batches) =
+        (samples.div_ceil(batch), |t: usize| Ok(virtual_samples((t - 1) * batch, batch)));
+    course.stream(steps, &test, &mut batches, console)?;
+    if course.ended.is_none() {
+        course.preconditioned(steps, &test, &mut batches, console)?;
+    }
     if course.ended.is_none() {
         // The same samples once more, as finite data.
         course.descend(&virtual_samples(0, samples.min(1 << 17)), &test, console)?;

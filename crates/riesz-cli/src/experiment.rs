@@ -110,7 +110,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = count)]
     pub(crate) rows: Option<usize>,
     /// θ of the step size θ/(t + t₀) of F1 to F5; the theorem's choice for F1 is 1e6 (see experiments/f1.rs why it is
-    /// not the default) [default: 1000; F5: 5000]
+    /// not the default) [default: 1000; F2: 30; F5: 5000]
     #[arg(long)]
     pub(crate) theta: Option<f64>,
     /// t₀ of the step size; the published form is 0
@@ -211,7 +211,7 @@ fn reported(
 fn run_f2(arguments: &Arguments) -> Outcome<()> {
     make_folder(&arguments.out)?;
     let &Arguments { delay, seed, .. } = arguments;
-    let theta = arguments.theta.unwrap_or(THETA);
+    let theta = arguments.theta.unwrap_or(30.0);
     let rows = arguments.rows.unwrap_or(1 << 11);
     let steps = if arguments.quick { 8 } else { 64 };
     let settings =
