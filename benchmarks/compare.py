@@ -58,6 +58,7 @@ def machine(name: str, options: argparse.Namespace, row: Row) -> None:
 def process(name: str, options: argparse.Namespace, row: Row) -> None:
     """A Gaussian process on split 1 of a published set."""
     from gaussian_process import split_of
+
     from riesz import GaussianProcessRegressor
 
     split = split_of(Path(options.data), name, 1)
@@ -84,6 +85,7 @@ def topics(name: str, options: argparse.Namespace, row: Row) -> None:
     os.environ["RIESZ_DATA"] = str(options.data)
     import corpora
     from lda import completion
+
     from riesz import LatentDirichletAllocation
 
     corpus = corpora.load(name)
