@@ -285,18 +285,61 @@ pub enum Error {
     },
 }
 
+/// Checks that a setting is where it should be.
+pub(crate) fn in_range(name: &'static str, value: f64, inside: bool, range: &'static str) -> Result<f64> {
+    match inside {
+        true => Ok(value),
+        false => Err(Error::OutOfRange { name, value, range }),
+    }
+}
+
 /// Checks that a setting is finite and strictly positive.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(value);
-    }
-    Err(Error::OutOfRange { name, value, range: "(0, inf)" })
+    in_range(name, value, value.is_finite() && value > 0.0, "(0, inf)")
 }
 
 /// Checks that a setting is finite and not negative.
 pub(crate) fn non_negative(name: &'static str, value: f64) -> Result<f64> {
-    if value.is_finite() && value >= 0.0 {
-        return Ok(value);
+    in_range(name, value, value.is_finite() && value >= 0.0, "[0, inf)")
+}
+
+/// Checks that rows have as many columns as a model.
+pub(crate) fn same_columns(expected: usize, found: usize) -> Result<()> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Error::Columns { expected, found }),
     }
-    Err(Error::OutOfRange { name, value, range: "[0, inf)" })
+}
+
+/// Checks that an array has as many rows as another.
+pub(crate) fn same_rows(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Error::RowCount { what, expected, found }),
+    }
+}
+
+/// Checks that n×`columns` numbers are finite.
+pub(crate) fn finite<T: Copy + Into<f64>>(what: &'static str, values: &[T], columns: usize) -> Result<()> {
+    match values.iter().position(|&v| !v.into().is_finite()) {
+        Some(i) => {
+            Err(Error::NotFinite { what, value: values[i].into(), row: i / columns, column: i % columns })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that sample weights count `n` rows: that many, finite and not negative.
+pub(crate) fn check_weights<T: Copy + Into<f64>>(weights: &[T], n: usize) -> Result<()> {
+    same_rows("sample_weight", n, weights.len())?;
+    finite("sample_weight", weights, 1)?;
+    weights.iter().try_for_each(|&w| non_negative("sample_weight", w.into()).map(drop))
+}
+
+/// Checks that not all sample weights are zero.
+pub(crate) fn check_mass(total: f64) -> Result<()> {
+    match total == 0.0 {
+        true => Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" }),
+        false => Ok(()),
+    }
 }

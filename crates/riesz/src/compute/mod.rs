@@ -37,7 +37,7 @@ pub use structured::StructuredBlock;
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};
 
 use crate::data::{tiles, Rows, TILE};
-use crate::error::{positive, Error, Result};
+use crate::error::{in_range, positive, same_columns, Error, Result};
 use gram::Equations;
 use lanes::on_device;
 use products::{Adjoint, Apply, Materialise, Sink};
@@ -109,10 +109,8 @@ fn check_block(columns: usize, frequencies: usize, features: usize) -> Result<()
     if columns == 0 {
         return Err(Error::Empty { what: "a block of features", needed: "one column" });
     }
-    if features == 0 || !features.is_multiple_of(FEATURE_MULTIPLE) {
-        let range = "positive multiples of 32";
-        return Err(Error::OutOfRange { name: "features of a block", value: features as f64, range });
-    }
+    let possible = features > 0 && features.is_multiple_of(FEATURE_MULTIPLE);
+    in_range("features of a block", features as f64, possible, "positive multiples of 32")?;
     match frequencies == features || 2 * frequencies == features {
         true => Ok(()),
         false => Err(Error::Length {
@@ -123,18 +121,10 @@ fn check_block(columns: usize, frequencies: usize, features: usize) -> Result<()
     }
 }
 
-fn check_columns(block: &FeatureBlock, rows: Rows<'_>) -> Result<()> {
-    let (expected, found) = (block.columns(), rows.columns());
-    if expected == found {
-        return Ok(());
-    }
-    Err(Error::Columns { expected, found })
-}
-
 /// Φ, row-major n×m.
 pub fn features(device: Device, block: &FeatureBlock, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
     let m = block.features();
-    check_columns(block, rows)?;
+    same_columns(block.columns(), rows.columns())?;
     check_length("the array for the features", rows.len() * m, out.len())?;
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * m)).collect();
     parts.into_par_iter().try_for_each_init(Vec::new, |buffer, (tile, out)| {
@@ -156,7 +146,7 @@ pub fn apply(
     positive("outputs", outputs as f64)?;
     check_length("the array for the values", rows.len() * outputs, out.len())?;
     for (block, coefficients) in blocks {
-        check_columns(block, rows)?;
+        same_columns(block.columns(), rows.columns())?;
         check_length("the coefficients of a block", block.features() * outputs, coefficients.len())?;
     }
     let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * outputs)).collect();
@@ -194,7 +184,7 @@ pub fn normal_equations(
 ) -> Result<Vec<f64>> {
     let (m, n) = (block.features(), rows.len());
     let outputs = residual.len() / n.max(1);
-    check_columns(block, rows)?;
+    same_columns(block.columns(), rows.columns())?;
     check_length("the weights", n, weights.len())?;
     check_length("the residuals", n * outputs.max(1), residual.len())?;
     gram.reset(device, m);
@@ -215,7 +205,7 @@ pub fn adjoint(
 ) -> Result<Vec<f32>> {
     let m = block.features();
     positive("outputs", outputs as f64)?;
-    check_columns(block, rows)?;
+    same_columns(block.columns(), rows.columns())?;
     check_length("the residuals", rows.len() * outputs, residual.len())?;
     let mut gradient = vec![0.0_f64; outputs * m];
     // A bounded number of partial sums at a time, added in tile order.

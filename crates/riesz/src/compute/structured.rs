@@ -3,7 +3,7 @@
 use super::lanes::{half_turn_cosine, load_all, Kernel, Lanes, LANES};
 use super::products::{Group, Sink};
 use super::{check_block, check_length, FeatureBlock, Kind};
-use crate::error::{Error, Result};
+use crate::error::{in_range, Result};
 
 /// A block of structured orthogonal features (SORF).
 ///
@@ -32,10 +32,9 @@ impl StructuredBlock {
         let (d, frequencies) = (self.shift.len(), self.gain.len());
         check_block(d, frequencies, self.phase.len())?;
         check_length("scale", d, self.scale.len())?;
-        if !self.padded.is_power_of_two() || self.padded < d.max(LANES) {
-            let range = "powers of two, at least 16 and the number of columns";
-            return Err(Error::OutOfRange { name: "padded", value: self.padded as f64, range });
-        }
+        let possible = self.padded.is_power_of_two() && self.padded >= d.max(LANES);
+        let range = "powers of two, at least 16 and the number of columns";
+        in_range("padded", self.padded as f64, possible, range)?;
         let copies = frequencies.div_ceil(self.padded);
         check_length("signs", 3 * self.padded * copies, self.signs.len())?;
         Ok(FeatureBlock(Kind::Structured(self)))

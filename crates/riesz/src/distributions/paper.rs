@@ -29,12 +29,11 @@ use super::factor::{moments, Factor};
 use super::kde::log_kernel_sums;
 use super::model::{even_batches, likelihood_where_possible, log_prior, Model, Particles};
 use super::posterior::{Evidence, Posterior, Stage, StageKind};
-use super::proposal::normals;
 use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, systematic};
 use crate::driver::{Control, Phase, Progress};
-use crate::error::{Error, Result};
-use crate::random::{Address, BlockIndex, Permutation, Seed, Stream};
+use crate::error::{in_range, Error, Result};
+use crate::random::{normals, Address, BlockIndex, Permutation, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
 /// Which of the strategies of algorithm 3.
@@ -112,27 +111,25 @@ impl PaperOptions {
     }
 
     fn check(&self) -> Result<()> {
-        let range = |name, value: f64, ok: bool, range| {
-            if ok {
-                Ok(())
-            } else {
-                Err(Error::OutOfRange { name, value, range })
-            }
-        };
         let positive = |value: f64| value > 0.0 && value.is_finite();
-        range("n_particles", self.particles as f64, self.particles >= 2, "[2, ∞)")?;
+        in_range("n_particles", self.particles as f64, self.particles >= 2, "[2, ∞)")?;
         let first = self.initial_particles.unwrap_or(self.particles);
-        range("initial_particles", first as f64, (2..=self.particles).contains(&first), "[2, n_particles]")?;
-        range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
-        range("n_steps", self.steps as f64, self.steps >= 1, "[1, ∞)")?;
-        range("step", self.step, positive(self.step), "(0, ∞)")?;
-        range("delay", self.delay, self.delay >= 0.0 && self.delay.is_finite(), "[0, ∞)")?;
-        range("decay", self.decay, (0.0..=1.0).contains(&self.decay), "[0, 1]")?;
-        range("bandwidth", self.bandwidth, positive(self.bandwidth), "(0, ∞)")?;
-        range("bandwidth_bound", self.bandwidth_bound, self.bandwidth_bound > 0.0, "(0, ∞]")?;
-        range("smoothness", self.smoothness, positive(self.smoothness), "(0, ∞)")?;
+        in_range(
+            "initial_particles",
+            first as f64,
+            (2..=self.particles).contains(&first),
+            "[2, n_particles]",
+        )?;
+        in_range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
+        in_range("n_steps", self.steps as f64, self.steps >= 1, "[1, ∞)")?;
+        in_range("step", self.step, positive(self.step), "(0, ∞)")?;
+        in_range("delay", self.delay, self.delay >= 0.0 && self.delay.is_finite(), "[0, ∞)")?;
+        in_range("decay", self.decay, (0.0..=1.0).contains(&self.decay), "[0, 1]")?;
+        in_range("bandwidth", self.bandwidth, positive(self.bandwidth), "(0, ∞)")?;
+        in_range("bandwidth_bound", self.bandwidth_bound, self.bandwidth_bound > 0.0, "(0, ∞]")?;
+        in_range("smoothness", self.smoothness, positive(self.smoothness), "(0, ∞)")?;
         let time = self.max_time.unwrap_or(1.0);
-        range("max_time", time, time > 0.0, "(0, ∞)")
+        in_range("max_time", time, time > 0.0, "(0, ∞)").map(drop)
     }
 
     /// γ_t for t = 1, 2, …, at most 1.
@@ -179,15 +176,7 @@ pub fn paper(model: &dyn Model, options: &PaperOptions, control: &mut Control<'_
     let mut run = Run::new(model, options)?;
     for t in 1..=options.steps {
         run.step(t)?;
-        control.report(Progress {
-            phase: Phase::Posterior,
-            done: t,
-            most: options.steps,
-            loss: f64::NAN,
-            held_out_loss: None,
-            held_out_error: None,
-            elapsed: control.elapsed(),
-        })?;
+        control.report(Progress::new(Phase::Posterior, t, options.steps, f64::NAN))?;
         if control.out_of_time() {
             break;
         }

@@ -15,7 +15,7 @@ use super::factor::{moments, Factor};
 use super::kde::log_kernel_sums;
 use super::special::{ln_gamma, log_sum_exp};
 use super::weights::systematic;
-use crate::random::{gamma, normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
+use crate::random::{gamma, normals, uniform_open, Address, BlockIndex, Seed, Stream};
 use std::collections::HashMap;
 
 /// Most groups.
@@ -343,15 +343,6 @@ fn without(share: f64) -> f64 {
     (-share.min(1.0 - 1e-6)).ln_1p()
 }
 
-/// Fills `z` with standard normals.
-pub(super) fn normals(address: Address, z: &mut [f64]) {
-    for (lane, four) in z.chunks_mut(4).enumerate() {
-        let [a, b, c, d] = address.words(lane as u32);
-        let drawn = [normal_pair(a, b), normal_pair(c, d)];
-        four.iter_mut().zip(drawn.as_flattened()).for_each(|(z, n)| *z = *n);
-    }
-}
-
 /// Fills `z` with a draw from the Student distribution of ν degrees of freedom and width s.
 fn student(address: Address, z: &mut [f64]) {
     normals(address, z);
@@ -396,6 +387,7 @@ fn merged(positions: &[f64], weights: &[f64], d: usize) -> (Vec<(usize, f64)>, V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::normal_pair;
 
     /// Two lumps in the plane.
     fn particles(count: u32) -> Vec<f64> {

@@ -4,7 +4,7 @@ use super::geometry::{median_distance, Moments};
 use super::kernel_machine::options::Bandwidth;
 use crate::compute::{self, Device};
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{in_range, same_columns, Error, Result};
 use crate::kernel::{FeatureMap, KernelSpec, Scaling};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 
@@ -51,9 +51,7 @@ impl RandomFeatures {
         seed: Seed,
         shift: Vec<f32>,
     ) -> Result<Self> {
-        if features == 0 {
-            return Err(Error::OutOfRange { name: "n_components", value: 0.0, range: "[1, inf)" });
-        }
+        in_range("n_components", features as f64, features > 0, "[1, inf)")?;
         let scaling = Scaling { scale: vec![1.0; shift.len()], shift };
         let block_size = features.next_multiple_of(2 * compute::FEATURE_MULTIPLE);
         Ok(Self { map: FeatureMap::new(kernel, bandwidth, block_size, seed, scaling)?, features })
@@ -71,10 +69,7 @@ impl RandomFeatures {
 
     /// The features of `rows`, n×m row-major.
     pub fn transform(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
-        let expected = self.map.columns();
-        if rows.columns() != expected {
-            return Err(Error::Columns { expected, found: rows.columns() });
-        }
+        same_columns(self.map.columns(), rows.columns())?;
         rows.check_finite("X")?;
         self.map.kernel.check_domain(rows)?;
         let m = self.map.block_size;

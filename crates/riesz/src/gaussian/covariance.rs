@@ -1,8 +1,7 @@
 //! The Gaussian kernel with one length scale per column.
 
-use super::family::Family;
 use crate::compute::{gaussian_values, Device};
-use crate::error::{positive, Error, Result};
+use crate::error::{in_range, positive, same_rows, Result};
 use crate::linalg::cholesky::add_product;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
@@ -29,17 +28,9 @@ impl Hyperparameters {
     pub fn check(&self, columns: usize) -> Result<()> {
         positive("signal", self.signal)?;
         positive("noise", self.noise)?;
-        if self.length_scales.len() != columns {
-            return Err(Error::RowCount {
-                what: "length_scales",
-                expected: columns,
-                found: self.length_scales.len(),
-            });
-        }
-        match self.length_scales.iter().find(|scale| scale.is_nan() || **scale <= 0.0) {
-            Some(&value) => Err(Error::OutOfRange { name: "length_scales", value, range: "(0, inf]" }),
-            None => Ok(()),
-        }
+        same_rows("length_scales", columns, self.length_scales.len())?;
+        let check = |&scale: &f64| in_range("length_scales", scale, scale > 0.0, "(0, inf]").map(drop);
+        self.length_scales.iter().try_for_each(check)
     }
 }
 
@@ -112,11 +103,6 @@ pub(crate) fn kernel_matrix(signal: f64, a: &Points, b: &Points) -> Mat<f64> {
         }
     });
     k
-}
-
-/// The lower triangle of K = k(a, a); above it there are only some of its entries.
-pub(crate) fn symmetric_kernel_matrix(signal: f64, a: &Points) -> Mat<f64> {
-    Family::Gaussian.symmetric(signal, a, false)
 }
 
 /// exp(−½‖a − b‖²).

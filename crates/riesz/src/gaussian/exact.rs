@@ -1,6 +1,7 @@
 //! The posterior itself.
 
-use super::covariance::{add_noise, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points};
+use super::covariance::{kernel_matrix, Hyperparameters, Points};
+use super::family::Family;
 use super::likelihood::gaussian_log_density;
 use super::pathwise::{Draw, PriorSamples};
 use crate::error::Result;
@@ -27,11 +28,7 @@ impl Exact {
         targets: Vec<f64>,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Self> {
-        let covariance = || {
-            let mut k = symmetric_kernel_matrix(h.signal, &points);
-            add_noise(&mut k, h.noise);
-            k
-        };
+        let covariance = || Family::Gaussian.covariance(h.signal, &points, h.noise);
         let factor = Cholesky::of_covariance(covariance, check)?;
         let weights = factor.solve(&targets);
         Ok(Self { points, targets, factor, weights })
@@ -53,8 +50,7 @@ impl Exact {
         let mut border = kernel_matrix(h.signal, &self.points, points);
         self.factor.forward(border.as_mut());
         let remaining = || {
-            let mut corner = symmetric_kernel_matrix(h.signal, points);
-            add_noise(&mut corner, h.noise + self.factor.added());
+            let mut corner = Family::Gaussian.covariance(h.signal, points, h.noise + self.factor.added());
             add_product(&mut corner, -1.0, border.transpose(), border.as_ref());
             corner
         };

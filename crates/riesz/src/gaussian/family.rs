@@ -1,6 +1,6 @@
 //! Radial kernels with one length scale per column.
 
-use super::covariance::Points;
+use super::covariance::{add_noise, Points};
 use crate::compute::{gaussian_values, Device};
 use crate::error::{Error, Result};
 use crate::linalg::cholesky::COLUMNS;
@@ -109,6 +109,13 @@ impl Family {
         for (j, square) in b.squares().iter().enumerate() {
             self.values(device, k.col_as_slice_mut(j), a.squares(), *square, signal);
         }
+        k
+    }
+
+    /// The lower triangle of k(a, a) + σ²I; above it there are only some of its entries.
+    pub(crate) fn covariance(self, signal: f64, a: &Points, noise: f64) -> Mat<f64> {
+        let mut k = self.symmetric(signal, a, false);
+        add_noise(&mut k, noise);
         k
     }
 

@@ -33,8 +33,24 @@ impl Learning {
     }
 }
 
+/// Hyper-parameters, the means of the d columns, and that of the targets.
+pub(crate) fn settle(
+    learning: &Learning,
+    family: Family,
+    rows: &[f64],
+    targets: &[f64],
+    d: usize,
+    control: &mut Control<'_>,
+) -> Result<(Hyperparameters, Vec<f64>, f64)> {
+    let column = |c: usize| Standard::of(rows[c..].iter().step_by(d).copied());
+    let (columns, centre) = ((0..d).map(column).collect::<Vec<_>>(), Standard::of(targets.iter().copied()));
+    let hyper = hyperparameters(learning, family, rows, targets, &columns, centre, control)?;
+    hyper.check(d)?;
+    Ok((hyper, columns.iter().map(|column| column.mean).collect(), centre.mean))
+}
+
 /// Learns in units of standardised rows and targets.
-pub(crate) fn hyperparameters(
+fn hyperparameters(
     learning: &Learning,
     family: Family,
     rows: &[f64],
@@ -105,23 +121,19 @@ fn learn_from(
 
 /// Mean and deviation of a column.
 #[derive(Clone, Copy)]
-pub(crate) struct Standard {
-    pub(crate) mean: f64,
+struct Standard {
+    mean: f64,
     /// The deviation, zero for a constant (to rounding).
     spread: f64,
 }
 
 impl Standard {
-    pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let n = values.clone().count().max(1) as f64;
         let mean = values.clone().sum::<f64>() / n;
         let deviation = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
         let constant = deviation <= 1e-12 * mean.abs();
         Self { mean, spread: if constant { 0.0 } else { deviation } }
-    }
-
-    pub(crate) fn columns(rows: &[f64], d: usize) -> Vec<Self> {
-        (0..d).map(|c| Self::of(rows[c..].iter().step_by(d).copied())).collect()
     }
 
     /// What to divide by.

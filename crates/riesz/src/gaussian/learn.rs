@@ -4,8 +4,7 @@ use super::covariance::{Hyperparameters, Points};
 use super::exact::Exact;
 use super::family::Family;
 use super::likelihood::{gaussian_log_density, Evidence};
-use super::report;
-use crate::driver::{Control, Phase};
+use crate::driver::{Control, Phase, Progress};
 use crate::error::{positive, Error, Result};
 use crate::linalg::quasi_newton::{Ascent, Height, Start, Summit};
 
@@ -127,7 +126,7 @@ impl Search<'_> {
             begun = true;
             let evidence = Evidence::new(self.family, unpack(p), self.block.rows, self.block.targets);
             let loss = evidence.as_ref().map_or(f64::NAN, |evidence| -evidence.value() / n as f64);
-            report(control, Phase::Hyperparameters, 0, 0, loss)?;
+            control.report(Progress::new(Phase::Hyperparameters, 0, 0, loss))?;
             Ok(evidence)
         })
     }

@@ -1,15 +1,15 @@
 //! The arc-cosine kernels.
 
-use super::{fill_pairs, FeatureMap};
+use super::FeatureMap;
 use crate::compute::{Activation, DenseBlock, FeatureBlock, Input};
 use crate::error::Result;
-use crate::random::{normal_pair, Address, BlockIndex, Stream};
+use crate::linalg::dot;
+use crate::random::{normals, Address, BlockIndex, Stream};
 use std::f64::consts::PI;
 
 /// k(x, x') = π⁻¹ ‖x‖ⁿ ‖x'‖ⁿ J_n(θ), θ the angle between x and x', with J₀ = π − θ, J₁ = sin θ + (π − θ) cos θ and
 /// J₂ = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ): what an infinite layer of step, ramp or squared-ramp units computes.
 pub(super) fn evaluate(order: u32, x: &[f64], other: &[f64]) -> f64 {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let norms = (dot(x, x) * dot(other, other)).sqrt();
     let cos = if norms > 0.0 { (dot(x, other) / norms).clamp(-1.0, 1.0) } else { 0.0 };
     let (theta, sin) = (cos.acos(), (1.0 - cos * cos).sqrt());
@@ -31,7 +31,7 @@ pub(super) fn draw(map: &FeatureMap, order: u32, index: BlockIndex) -> Result<Fe
     let mut frequencies = vec![0.0; map.block_size * d];
     let mut omega = vec![0.0; d];
     for (j, out) in frequencies.chunks_exact_mut(d).enumerate() {
-        fill_pairs(Address::new(map.seed, Stream::Frequency, index, j as u32), &mut omega, normal_pair);
+        normals(Address::new(map.seed, Stream::Frequency, index, j as u32), &mut omega);
         for (i, out) in out.iter_mut().enumerate() {
             *out = (omega[i] * f64::from(map.scaling.scale[i]) / map.bandwidth) as f32;
         }

@@ -3,7 +3,7 @@
 use super::{arc_cosine, combination, dot_product, polynomial, Family, KernelSpec, Spectral};
 use crate::compute::{self, Activation, DenseBlock, Device, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
 use crate::data::Rows;
-use crate::error::{positive, Error, Result};
+use crate::error::{in_range, positive, Error, Result};
 use crate::random::{chi, uniform_open, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -96,17 +96,9 @@ impl FeatureMap {
             let expected = format!("{}, one for each column that is shifted", shift.len());
             return Err(Error::Length { what: "the scale of the columns", expected, found: scale.len() });
         }
-        if self.block_size == 0
-            || self.block_size > 1 << 20
-            || !self.block_size.is_multiple_of(2 * FEATURE_MULTIPLE)
-        {
-            let value = self.block_size as f64;
-            return Err(Error::OutOfRange {
-                name: "block_size",
-                value,
-                range: "positive multiples of 64 up to 2^20",
-            });
-        }
+        let m = self.block_size;
+        let possible = m > 0 && m <= 1 << 20 && m.is_multiple_of(2 * FEATURE_MULTIPLE);
+        in_range("block_size", m as f64, possible, "positive multiples of 64 up to 2^20")?;
         self.kernel.check()?;
         if let KernelSpec::Sum(terms) = &self.kernel {
             if terms.len() * 2 * FEATURE_MULTIPLE > self.block_size {

@@ -1,7 +1,7 @@
 //! The Gaussian kernel.
 
-use super::{fill_pairs, Spectral};
-use crate::random::{normal_pair, Address};
+use super::Spectral;
+use crate::random::{normals, Address};
 
 /// k(x, x') = exp(−‖x − x'‖²/2σ²); ω ~ N(0, σ⁻² I) (spec 2.1, row 1).
 pub struct Gaussian;
@@ -12,7 +12,7 @@ impl Spectral for Gaussian {
     }
 
     fn frequency(&self, address: Address, out: &mut [f64]) {
-        fill_pairs(address, out, normal_pair);
+        normals(address, out);
     }
 
     fn is_isotropic(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The Laplacian kernel.
 
-use super::{fill_pairs, Spectral};
-use crate::random::{cauchy_pair, Address};
+use super::Spectral;
+use crate::random::{cauchy_pair, fill_pairs, Address};
 
 /// k(x, x') = exp(−‖x − x'‖₁/σ); the coordinates of ω are independent Cauchy(0, 1/σ) (spec 2.1, row 2).
 pub struct Laplacian;

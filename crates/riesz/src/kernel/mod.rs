@@ -34,8 +34,8 @@ pub use user::{BoxError, FeatureTile, UserKernel};
 
 use crate::compute::Input;
 use crate::data::Rows;
-use crate::error::{non_negative, positive, Error, Result};
-use crate::random::{normal_pair, Address, Stream};
+use crate::error::{in_range, non_negative, positive, Error, Result};
+use crate::random::{normals, Address, Stream};
 use homogeneous::Homogeneous;
 use semigroup::Semigroup;
 use serde::{Deserialize, Serialize};
@@ -167,53 +167,45 @@ impl KernelSpec {
 
     /// Checks the parameters.
     pub fn check(&self) -> Result<()> {
-        let count = |name, found: usize| match found {
-            0 => Err(Error::OutOfRange { name, value: 0.0, range: "[1, inf)" }),
-            _ => Ok(()),
-        };
+        let count = |name, found: usize| in_range(name, found as f64, found > 0, "[1, inf)");
         match self {
-            Self::Matern(nu) => positive("smoothness of matern", *nu).map(drop),
-            Self::RationalQuadratic(alpha) => positive("alpha of rational_quadratic", *alpha).map(drop),
+            Self::Matern(nu) => positive("smoothness of matern", *nu)?,
+            Self::RationalQuadratic(alpha) => positive("alpha of rational_quadratic", *alpha)?,
             Self::SkewedChiSquared(c) | Self::SkewedIntersection(c) => {
-                positive("constant of a skewed kernel", *c).map(drop)
+                positive("constant of a skewed kernel", *c)?
             }
             Self::ExponentialSemigroup(v) | Self::ReciprocalSemigroup(v) => {
-                positive("parameter of a semigroup kernel", *v).map(drop)
+                positive("parameter of a semigroup kernel", *v)?
             }
             Self::Polynomial(degree, constant) => {
-                if !(1..=16).contains(degree) {
-                    let value = f64::from(*degree);
-                    return Err(Error::OutOfRange {
-                        name: "degree of polynomial", value, range: "1, …, 16"
-                    });
-                }
-                non_negative("constant of polynomial", *constant).map(drop)
+                let possible = (1..=16).contains(degree);
+                in_range("degree of polynomial", f64::from(*degree), possible, "1, …, 16")?;
+                non_negative("constant of polynomial", *constant)?
             }
-            Self::ArcCosine(order) if *order > 2 => Err(Error::OutOfRange {
-                name: "order of arc_cosine",
-                value: f64::from(*order),
-                range: "0, 1, 2",
-            }),
+            Self::ArcCosine(order) => {
+                in_range("order of arc_cosine", f64::from(*order), *order <= 2, "0, 1, 2")?
+            }
             Self::DotProduct(coefficients) => {
-                coefficients
-                    .iter()
-                    .try_for_each(|&a| non_negative("coefficient of dot_product", a).map(drop))?;
-                count("number of positive coefficients", coefficients.iter().filter(|&&a| a > 0.0).count())
+                for &a in coefficients {
+                    non_negative("coefficient of dot_product", a)?;
+                }
+                count("number of positive coefficients", coefficients.iter().filter(|&&a| a > 0.0).count())?
             }
             Self::Sum(terms) => {
-                terms.iter().try_for_each(|(c, kernel)| {
+                for (c, kernel) in terms {
                     positive("coefficient of a sum of kernels", *c)?;
-                    kernel.check()
-                })?;
-                count("number of kernels in a sum", terms.len())
+                    kernel.check()?;
+                }
+                count("number of kernels in a sum", terms.len())?
             }
             Self::Product(factors) => {
                 factors.iter().try_for_each(Self::check)?;
-                count("number of kernels in a product", factors.len())
+                count("number of kernels in a product", factors.len())?
             }
-            Self::User(kernel) => kernel.check(),
-            _ => Ok(()),
-        }
+            Self::User(kernel) => return kernel.check(),
+            _ => return Ok(()),
+        };
+        Ok(())
     }
 
     /// Refuses values outside the domain of the kernel, by row and column.
@@ -319,18 +311,9 @@ impl Family<'_> {
     }
 }
 
-/// Fills `out` from pairs of draws, two words each.
-fn fill_pairs(address: Address, out: &mut [f64], pair: impl Fn(u32, u32) -> [f64; 2]) {
-    for (lane, four) in out.chunks_mut(4).enumerate() {
-        let [a, b, c, d] = address.words(lane as u32);
-        let draws = [pair(a, b), pair(c, d)];
-        four.iter_mut().zip(draws.as_flattened()).for_each(|(o, v)| *o = *v);
-    }
-}
-
 /// A normal vector times the mixing variable of the kernel.
 fn scaled_normals(kernel: &dyn Spectral, address: Address, out: &mut [f64]) {
-    fill_pairs(address, out, normal_pair);
+    normals(address, out);
     let size = kernel.mixing(&mut address.on(Stream::Mixing).sequence());
     out.iter_mut().for_each(|v| *v *= size);
 }

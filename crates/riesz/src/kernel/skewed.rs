@@ -1,7 +1,7 @@
 //! Skewed multiplicative histogram kernels: shift-invariant in log(x + c).
 
-use super::{fill_pairs, Spectral};
-use crate::random::{sech, uniform_open, Address};
+use super::Spectral;
+use crate::random::{fill_pairs, sech, uniform_open, Address};
 
 /// k(x, x') = 2ᵈ Π √(x_i + c) √(x'_i + c)/(x_i + x'_i + 2c) = Π sech((u_i − u'_i)/2) with u = log(x + c); the
 /// coordinates of ω are independent of density sech(πω). Domain: x_i > −c.

@@ -99,13 +99,24 @@ impl Cholesky {
         mut make: impl FnMut() -> Mat<f64>,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Self> {
+        Self::of(DOUBLE, "noise", || Ok(make()), check)
+    }
+
+    /// The factor of what `make` gives, whose entries have the `rounding` given; `raise` is the setting that would help where
+    /// there is none.
+    pub(crate) fn of(
+        rounding: f64,
+        raise: &'static str,
+        mut make: impl FnMut() -> Result<Mat<f64>>,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Self> {
         let mut size = 0;
-        let factor = with_jitter(DOUBLE, |share| {
-            let mut lower = make();
+        let factor = with_jitter(rounding, |share| {
+            let mut lower = make()?;
             size = lower.nrows();
             Ok(factorise(lower.as_mut(), share, check)?.map(|added| Self { lower, added }))
         })?;
-        factor.ok_or(Error::NotPositiveDefinite { block: 0, size, raise: "noise" })
+        factor.ok_or(Error::NotPositiveDefinite { block: 0, size, raise })
     }
 
     /// ε, zero unless rounding had made the matrix indefinite.

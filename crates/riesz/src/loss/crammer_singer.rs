@@ -99,10 +99,6 @@ impl Loss for CrammerSinger {
         }
     }
 
-    fn curvature(&self) -> Option<f32> {
-        None
-    }
-
     fn local_curvature(&self, _u: &[f32], _y: &[f32]) -> f32 {
         0.0
     }

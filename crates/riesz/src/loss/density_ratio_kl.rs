@@ -31,10 +31,6 @@ impl Loss for DensityRatioKl {
         "density_ratio_kl"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         if is_numerator(y) {
             -f64::from(u[0])
@@ -45,10 +41,6 @@ impl Loss for DensityRatioKl {
 
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = if is_numerator(y) { -1.0 } else { slope(u[0]) };
-    }
-
-    fn curvature(&self) -> Option<f32> {
-        None
     }
 
     fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {

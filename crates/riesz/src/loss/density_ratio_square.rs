@@ -19,10 +19,6 @@ impl Loss for DensityRatioSquare {
         "density_ratio_square"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         let u = f64::from(u[0]);
         if is_numerator(y) {

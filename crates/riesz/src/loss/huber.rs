@@ -1,93 +1,44 @@
 //! The Huber loss.
 
-use super::absolute::residual;
-use super::kink::Ramp;
-use super::separable::each_target;
-use super::{finite_within, Conjugate, Loss, DOMAIN_TOLERANCE};
-use crate::error::{positive, Result};
+use super::rounded::{Rounded, Rounding};
+use super::Loss;
+use crate::error::Result;
 
 /// Huber loss ℓ(u, y) = ½r² if |r| ≤ δ, else δ|r| − ½δ²; r = u − y.
 ///
 /// ℓ' = clip(r, −δ, δ); ℓ'' ≤ 1; ℓ*(a) = ay + ½a² on |a| ≤ δ; ∇ℓ* = y + a.
-/// It is s|r| with slope s = δ and its kink rounded over w = δ. A wider w makes it smoother ([`Loss::smoothed`]), and
-/// s = 1 for small δ makes several targets comparable ([`Huber::scaled`]). In general
-/// ℓ'' ≤ s/w, ℓ*(a) = ay + (w/2s)a² on |a| ≤ s, ∇ℓ* = y + (w/s)a.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Huber {
-    slope: f32,
-    width: f32,
-}
+pub type Huber = Rounded<Parabola>;
 
-impl Huber {
-    /// The loss that turns from quadratic to linear at |r| = `delta` > 0.
-    pub fn new(delta: f32) -> Self {
-        Self { slope: delta, width: delta }
-    }
+/// φ(x) = ½x² for |x| ≤ 1, |x| − ½ beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parabola;
 
-    /// The same over min(δ, 1): its linear part is never flatter than the absolute loss.
-    pub fn scaled(delta: f32) -> Self {
-        Self { slope: delta.max(1.0), width: delta }
-    }
-}
-
-/// One loss for each target; `delta` is in the units of the targets as they were. A length that leaves single precision
-/// is as good as the smallest that does not.
+/// One loss for each target.
 pub(super) fn build(units: &[f64], delta: &f64) -> Result<Box<dyn Loss>> {
-    positive("delta", *delta)?;
-    let part = |unit| Huber::scaled(((delta / unit) as f32).max(f32::MIN_POSITIVE));
-    Ok(each_target(units.iter().map(part).collect()))
+    Huber::for_each(units, *delta)
 }
 
-impl Loss for Huber {
-    fn name(&self) -> &'static str {
-        "huber"
+impl Rounding for Parabola {
+    const NAME: &'static str = "huber";
+
+    fn value(x: f64) -> f64 {
+        if x > 1.0 {
+            x - 0.5
+        } else {
+            0.5 * x * x
+        }
     }
 
-    fn outputs(&self) -> usize {
-        1
+    fn slope(x: f64) -> f64 {
+        x.clamp(-1.0, 1.0)
     }
 
-    fn value(&self, u: &[f32], y: &[f32]) -> f64 {
-        f64::from(self.slope) * Ramp::new(self.width).value(residual(f64::from(u[0]), y).abs())
+    fn conjugate(t: f64) -> f64 {
+        0.5 * t * t
     }
 
-    fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
-        let r = residual(f64::from(u[0]), y);
-        out[0] = self.slope * Ramp::new(self.width).slope(r.abs()) * r.signum() as f32;
-    }
-
-    fn curvature(&self) -> Option<f32> {
-        Some(self.slope / self.width)
-    }
-
-    /// The half-quadratic weight s/max(|r|, w): that parabola touches ℓ at u and lies above it everywhere.
-    fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32 {
-        let r = residual(f64::from(u[0]), y).abs();
-        (f64::from(self.slope) / r.max(f64::from(self.width))) as f32
-    }
-
-    fn smoothed(&self, width: f32) -> Option<Box<dyn Loss>> {
-        (width.is_finite() && width > self.width).then(|| Box::new(Self { width, ..*self }) as Box<dyn Loss>)
-    }
-
-    fn residual_share(&self) -> Option<f32> {
-        Some(self.slope.min(1.0))
-    }
-
-    fn as_conjugate(&self) -> Option<&dyn Conjugate> {
-        Some(self)
-    }
-}
-
-impl Conjugate for Huber {
-    fn conjugate(&self, a: &[f32], y: &[f32]) -> f64 {
-        let (a, slope) = (f64::from(a[0]), f64::from(self.slope));
-        let value = a * f64::from(y[0]) + 0.5 * f64::from(self.width) / slope * a * a;
-        finite_within(a.abs() <= slope * (1.0 + DOMAIN_TOLERANCE), value)
-    }
-
-    fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
-        out[0] = y[0] + self.width / self.slope * a[0];
+    fn conjugate_slope(t: f64) -> f64 {
+        t
     }
 }
 

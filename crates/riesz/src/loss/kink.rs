@@ -29,10 +29,6 @@ impl<L: Shortfall> Loss for L {
         L::NAME
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn targets(&self) -> usize {
         usize::from(L::DOMAIN != Domain::Nothing)
     }
@@ -44,10 +40,6 @@ impl<L: Shortfall> Loss for L {
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
         let u = f64::from(u[0]);
         out[0] = if self.shortfall(u, y) > 0.0 { self.direction(u, y) } else { 0.0 };
-    }
-
-    fn curvature(&self) -> Option<f32> {
-        None
     }
 
     fn local_curvature(&self, _u: &[f32], _y: &[f32]) -> f32 {
@@ -127,10 +119,6 @@ impl Ramp {
 impl<L: Shortfall> Loss for Smoothed<L> {
     fn name(&self) -> &'static str {
         L::NAME
-    }
-
-    fn outputs(&self) -> usize {
-        1
     }
 
     fn targets(&self) -> usize {

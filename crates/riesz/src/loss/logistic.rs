@@ -50,10 +50,6 @@ impl Loss for Logistic {
         "logistic"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         let margin = f64::from(y[0] * u[0]);
         (-margin).max(0.0) + (-margin.abs()).exp().ln_1p()

@@ -22,6 +22,7 @@ mod logistic;
 mod novelty;
 mod poisson;
 mod quantile;
+mod rounded;
 mod separable;
 mod softmax;
 mod spec;
@@ -40,6 +41,7 @@ pub use domain::Domain;
 pub use kink::{Shortfall, Smoothed};
 pub use novelty::Novelty;
 pub use quantile::SmoothedQuantile;
+pub use rounded::{Rounded, Rounding};
 pub use separable::Separable;
 pub use spec::named::*;
 pub use spec::LossSpec;
@@ -50,8 +52,10 @@ pub trait Loss: Send + Sync {
     /// The name users type.
     fn name(&self) -> &'static str;
 
-    /// Number C of outputs u.
-    fn outputs(&self) -> usize;
+    /// Number C of outputs u; one unless the loss says otherwise.
+    fn outputs(&self) -> usize {
+        1
+    }
 
     /// Numbers per target: C for most of regression, 1 (a class index or ±1) for classification.
     fn targets(&self) -> usize {
@@ -65,7 +69,9 @@ pub trait Loss: Send + Sync {
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]);
 
     /// A bound h on the largest eigenvalue of ∇²ℓ over all u, where there is one.
-    fn curvature(&self) -> Option<f32>;
+    fn curvature(&self) -> Option<f32> {
+        None
+    }
 
     /// A bound on the largest eigenvalue of ∇²ℓ at u: the weight of a row in a Newton step.
     fn local_curvature(&self, u: &[f32], y: &[f32]) -> f32;

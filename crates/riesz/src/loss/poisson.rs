@@ -37,10 +37,6 @@ impl Loss for Poisson {
         "poisson"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         let target = f64::from(y[0]);
         exponential(u[0]) - target * f64::from(u[0]) + entropy(target)
@@ -48,10 +44,6 @@ impl Loss for Poisson {
 
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = slope(u[0]) - y[0];
-    }
-
-    fn curvature(&self) -> Option<f32> {
-        None
     }
 
     fn local_curvature(&self, u: &[f32], _y: &[f32]) -> f32 {

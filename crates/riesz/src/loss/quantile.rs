@@ -4,7 +4,7 @@ use super::absolute::residual;
 use super::kink::{is_width, Ramp};
 use super::unit::quartiles;
 use super::{finite_within, Conjugate, Loss, Separable, Unit, DOMAIN_TOLERANCE};
-use crate::error::{Error, Result};
+use crate::error::{in_range, Error, Result};
 
 /// Quantile (pinball) loss ℓ(u, y) = max(−τr, (1 − τ)r), r = u − y, 0 < τ < 1; its minimiser is the τ-quantile.
 ///
@@ -43,10 +43,8 @@ fn check(levels: &[f64]) -> Result<()> {
     let mut last = 0.0;
     for &level in levels {
         let single = level as f32;
-        if !(single > 0.0 && single < 1.0) {
-            let range = "(0, 1); divide percentages by 100";
-            return Err(Error::OutOfRange { name: "quantiles", value: level, range });
-        }
+        let inside = single > 0.0 && single < 1.0;
+        in_range("quantiles", level, inside, "(0, 1); divide percentages by 100")?;
         if single <= last {
             return Err(Error::Conflict(format!("quantiles should increase, but {level} follows {last}")));
         }
@@ -65,10 +63,6 @@ impl Loss for Quantile {
         "quantile"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         let (r, level) = (residual(f64::from(u[0]), y), self.level);
         (-level * r).max((1.0 - level) * r)
@@ -76,10 +70,6 @@ impl Loss for Quantile {
 
     fn derivative(&self, u: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = (if u[0] >= y[0] { 1.0 - self.level } else { -self.level }) as f32;
-    }
-
-    fn curvature(&self) -> Option<f32> {
-        None
     }
 
     fn local_curvature(&self, _u: &[f32], _y: &[f32]) -> f32 {
@@ -137,10 +127,6 @@ impl Conjugate for Quantile {
 impl Loss for SmoothedQuantile {
     fn name(&self) -> &'static str {
         "quantile"
-    }
-
-    fn outputs(&self) -> usize {
-        1
     }
 
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {

@@ -242,10 +242,6 @@ impl Loss for Erased {
         self.0.name()
     }
 
-    fn outputs(&self) -> usize {
-        self.0.outputs()
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         self.0.value(u, y)
     }

@@ -1,7 +1,7 @@
 //! Losses by name: the table, and what follows from it.
 
 use super::Loss;
-use crate::error::{Error, Result};
+use crate::error::{in_range, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::slice::from_ref;
@@ -148,8 +148,7 @@ impl LossSpec {
 
     /// The loss called `name`, with its parameter as given or by default.
     pub fn new(name: &str, given: Option<&[f64]>) -> Result<Self> {
-        let unknown = || Error::Unknown { name: "loss", value: name.to_owned(), expected: Self::NAMES };
-        let spec = Self::read(name, given).ok_or_else(unknown)?;
+        let spec = Self::read(name, given).ok_or_else(|| unknown(name))?;
         spec.check()?;
         Ok(spec)
     }
@@ -198,9 +197,7 @@ impl LossSpec {
             true => ("number of classes", 2, "[2, inf)"),
             false => ("number of targets", 1, "[1, inf)"),
         };
-        if units.len() < fewest {
-            return Err(Error::OutOfRange { name, value: units.len() as f64, range });
-        }
+        in_range(name, units.len() as f64, units.len() >= fewest, range)?;
         self.make(units)
     }
 
@@ -230,16 +227,18 @@ impl FromStr for LossSpec {
 
     /// A name, with parameters after `=` where there are any: `huber=2`, `quantile=0.1,0.9`.
     fn from_str(text: &str) -> Result<Self> {
-        let unknown = || Error::Unknown { name: "loss", value: text.to_owned(), expected: Self::NAMES };
-        let numbers = |text: &str| text.split(',').map(|number| number.trim().parse().ok()).collect();
-        let (name, given) = match text.split_once('=') {
-            Some((name, values)) => (name, Some::<Vec<f64>>(Option::ok_or_else(numbers(values), unknown)?)),
-            None => (text, None),
-        };
-        let spec = Self::read(name, given.as_deref()).ok_or_else(unknown)?;
-        spec.check()?;
-        Ok(spec)
+        let Some((name, values)) = text.split_once('=') else { return Self::new(text, None) };
+        let numbers = values.split(',').map(|number| number.trim().parse().ok());
+        let given: Vec<f64> = numbers.collect::<Option<_>>().ok_or_else(|| unknown(text))?;
+        Self::new(name, Some(&given)).map_err(|error| match error {
+            Error::Unknown { .. } => unknown(text),
+            other => other,
+        })
     }
+}
+
+fn unknown(text: &str) -> Error {
+    Error::Unknown { name: "loss", value: text.to_owned(), expected: LossSpec::NAMES }
 }
 
 #[cfg(test)]

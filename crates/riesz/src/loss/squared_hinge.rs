@@ -21,10 +21,6 @@ impl Loss for SquaredHinge {
         "squared_hinge"
     }
 
-    fn outputs(&self) -> usize {
-        1
-    }
-
     fn value(&self, u: &[f32], y: &[f32]) -> f64 {
         0.5 * (1.0 - f64::from(y[0] * u[0])).max(0.0).powi(2)
     }

@@ -2,7 +2,7 @@
 
 use super::{Factors, Operator, Points};
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{in_range, same_columns, same_rows, Error, Result};
 
 /// A discount γ in [0, 1].
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -12,10 +12,7 @@ impl TryFrom<f64> for Discount {
     type Error = Error;
 
     fn try_from(value: f64) -> Result<Self> {
-        if (0.0..=1.0).contains(&value) {
-            return Ok(Self(value as f32));
-        }
-        Err(Error::OutOfRange { name: "discount", value, range: "[0, 1]" })
+        in_range("discount", value, (0.0..=1.0).contains(&value), "[0, 1]").map(|value| Self(value as f32))
     }
 }
 
@@ -38,18 +35,12 @@ impl<'a> Transitions<'a> {
         terminal: &'a [bool],
     ) -> Result<Self> {
         let n = states.len();
-        let count = |what, found| match found == n {
-            true => Ok(()),
-            false => Err(Error::RowCount { what, expected: n, found }),
-        };
-        count("next_states", next_states.len())?;
-        count("terminal", terminal.len())?;
+        same_rows("next_states", n, next_states.len())?;
+        same_rows("terminal", n, terminal.len())?;
         if n == 0 || rewards.is_empty() || !rewards.len().is_multiple_of(n) {
             return Err(Error::RowCount { what: "rewards", expected: n, found: rewards.len() });
         }
-        if states.columns() != next_states.columns() {
-            return Err(Error::Columns { expected: states.columns(), found: next_states.columns() });
-        }
+        same_columns(states.columns(), next_states.columns())?;
         Ok(Self { states, rewards, next_states, terminal })
     }
 }

@@ -24,6 +24,20 @@ pub fn normal_pair(u: u32, v: u32) -> [f64; 2] {
     [radius * cos, radius * sin]
 }
 
+/// Fills `out` from pairs of draws, two words each.
+pub(crate) fn fill_pairs(address: Address, out: &mut [f64], pair: impl Fn(u32, u32) -> [f64; 2]) {
+    for (lane, four) in out.chunks_mut(4).enumerate() {
+        let [a, b, c, d] = address.words(lane as u32);
+        let draws = [pair(a, b), pair(c, d)];
+        four.iter_mut().zip(draws.as_flattened()).for_each(|(o, v)| *o = *v);
+    }
+}
+
+/// Fills `out` with independent standard normal variables.
+pub(crate) fn normals(address: Address, out: &mut [f64]) {
+    fill_pairs(address, out, normal_pair);
+}
+
 /// Two independent standard Cauchy variables from two words: tan π(u − ½).
 #[inline]
 pub fn cauchy_pair(u: u32, v: u32) -> [f64; 2] {

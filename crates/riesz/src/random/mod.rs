@@ -8,6 +8,7 @@ mod distribution;
 mod philox;
 
 pub use distribution::{cauchy_pair, chi, gamma, normal_pair, sech, uniform, uniform_open, Permutation};
+pub(crate) use distribution::{fill_pairs, normals};
 pub use philox::philox4x32;
 
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,9 @@
 
 use crate::compute::Device;
 use crate::data::{Rows, TILE};
-use crate::error::{Error, Result};
+use crate::error::{same_columns, Error, Result};
 use crate::kernel::FeatureMap;
-use crate::linalg::cholesky::{factorise, with_jitter, SINGLE};
+use crate::linalg::cholesky::SINGLE;
 use crate::linalg::Cholesky;
 use crate::random::BlockIndex;
 use faer::linalg::matmul::matmul;
@@ -25,9 +25,7 @@ pub(crate) struct FeatureMatrix {
 impl FeatureMatrix {
     pub(crate) fn new(map: &FeatureMap, device: Device, rows: Rows<'_>) -> Result<Self> {
         let (features, d) = (map.block_size, rows.columns());
-        if d != map.columns() {
-            return Err(Error::Columns { expected: map.columns(), found: d });
-        }
+        same_columns(map.columns(), d)?;
         let block = map.draw(BlockIndex(0))?;
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
@@ -123,12 +121,7 @@ impl SecondMoments {
             true => 0.0,
             false => f64::from(self.lower[i * (i + 1) / 2 + j]) + if i == j { damping } else { 0.0 },
         };
-        let factor = with_jitter(SINGLE, |share| {
-            let mut lower = Mat::from_fn(m, m, entry);
-            let added = factorise(lower.as_mut(), share, &mut || Ok(()))?;
-            Ok(added.map(|added| Cholesky::from_lower(lower, added)))
-        })?;
-        factor.ok_or(Error::NotPositiveDefinite { block: 0, size: m, raise: "ridge" })
+        Cholesky::of(SINGLE, "ridge", || Ok(Mat::from_fn(m, m, entry)), &mut || Ok(()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::solve_regularised;
 use crate::compute::{self, Buffer, Gram, GramRows, GramSample, GramScratch};
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{in_range, Error, Result};
 use crate::loss::{Loss, Novelty, Smoothed};
 use crate::random::BlockIndex;
 use crate::space::{FeatureExpansion, Function, Space, Terms};
@@ -88,10 +88,8 @@ const CHUNK: usize = 8_192;
 impl OneClassConfig {
     /// Checks the settings.
     pub fn build(self) -> Result<OneClass> {
-        if self.nu > 0.0 && self.nu <= 1.0 {
-            return Ok(OneClass { config: self });
-        }
-        Err(Error::OutOfRange { name: "nu", value: self.nu, range: "(0, 1]" })
+        in_range("nu", self.nu, self.nu > 0.0 && self.nu <= 1.0, "(0, 1]")?;
+        Ok(OneClass { config: self })
     }
 }
 

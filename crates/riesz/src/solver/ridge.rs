@@ -3,9 +3,10 @@
 use super::check_ridge;
 use crate::compute;
 use crate::data::Rows;
-use crate::error::{positive, Error, Result};
-use crate::linalg::cholesky::{factorise, solve_in_place, with_jitter, COLUMNS, SINGLE};
+use crate::error::{positive, Result};
+use crate::linalg::cholesky::{solve_in_place, COLUMNS, SINGLE};
 use crate::linalg::conjugate_gradients::{conjugate_gradients, Solution, Stop};
+use crate::linalg::Cholesky;
 use crate::random::BlockIndex;
 use crate::space::{FeatureExpansion, Function};
 use faer::linalg::matmul::matmul;
@@ -110,18 +111,18 @@ impl Ridge {
         right: Vec<f64>,
     ) -> Result<(Vec<f64>, RidgeInfo)> {
         let n = rows.len();
-        let lower = with_jitter(SINGLE, |share| {
+        let system = || {
             let mut system = self.kernel_matrix(f, rows)?;
             for (j, column) in system.col_iter_mut().enumerate() {
                 column.iter_mut().zip(roots).skip(j).for_each(|(k, r)| *k *= r * roots[j]);
             }
             (0..n).for_each(|j| system[(j, j)] += shift);
-            Ok(factorise(system.as_mut(), share, &mut || Ok(()))?.map(|_| system))
-        })?;
-        let lower = lower.ok_or(Error::NotPositiveDefinite { block: 0, size: n, raise: "ridge" })?;
+            Ok(system)
+        };
+        let factor = Cholesky::of(SINGLE, "ridge", system, &mut || Ok(()))?;
         let c = right.len() / n.max(1);
         let mut x = Mat::from_fn(n, c, |i, j| right[j * n + i]);
-        solve_in_place(lower.as_ref(), x.as_mut());
+        solve_in_place(factor.lower(), x.as_mut());
         let solution = (0..c * n).map(|i| x[(i % n, i / n)]).collect();
         Ok((solution, RidgeInfo { iterations: 0, residual: 0.0 }))
     }
@@ -195,6 +196,7 @@ impl Ridge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::kernel::{FeatureMap, KernelSpec, Scaling};
     use crate::random::Seed;
 

@@ -1,6 +1,6 @@
 //! Step sizes γ_t.
 
-use crate::error::{non_negative, positive, Error, Result};
+use crate::error::{in_range, non_negative, positive, Result};
 use serde::{Deserialize, Serialize};
 
 /// The law of the step size.
@@ -47,19 +47,15 @@ impl Schedule {
         match *self {
             Self::Inverse { theta, delay } => {
                 positive("theta", theta)?;
-                non_negative("delay", delay)?;
+                non_negative("delay", delay)
             }
             Self::InverseRoot { step, delay, horizon } => {
                 positive("step", step)?;
                 non_negative("delay", delay)?;
-                if horizon.is_nan() || horizon <= 0.0 {
-                    return Err(Error::OutOfRange { name: "horizon", value: horizon, range: "(0, inf]" });
-                }
+                in_range("horizon", horizon, horizon > 0.0, "(0, inf]")
             }
-            Self::Constant { step } => {
-                positive("step", step)?;
-            }
+            Self::Constant { step } => positive("step", step),
         }
-        Ok(())
+        .map(drop)
     }
 }

@@ -322,10 +322,6 @@ impl FeatureSpace for FeatureExpansion {
         self.len()
     }
 
-    fn draw(&self, b: usize) -> Result<FeatureBlock> {
-        self.draw(b)
-    }
-
     fn device(&self) -> Device {
         self.device
     }

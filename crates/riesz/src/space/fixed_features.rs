@@ -1,7 +1,7 @@
 //! f = Σ αᵀ φ over a fixed set of random features.
 
 use super::{Averaged, Averaging, FeatureExpansion, FeatureSpace, Function, Space, Terms};
-use crate::compute::{Device, FeatureBlock};
+use crate::compute::Device;
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
@@ -97,10 +97,6 @@ impl FeatureSpace for FixedFeatures {
 
     fn len(&self) -> usize {
         self.0.len()
-    }
-
-    fn draw(&self, b: usize) -> Result<FeatureBlock> {
-        self.0.draw(b)
     }
 
     fn device(&self) -> Device {

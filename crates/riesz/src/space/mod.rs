@@ -13,8 +13,9 @@ pub use fixed_features::FixedFeatures;
 
 use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{same_columns, Result};
 use crate::kernel::FeatureMap;
+use crate::random::BlockIndex;
 use std::borrow::Cow;
 
 /// A function f: ℝᵈ → ℝᶜ that can be evaluated.
@@ -68,7 +69,9 @@ pub trait FeatureSpace: Space {
     }
 
     /// Block `b`, whether f has it already or not.
-    fn draw(&self, b: usize) -> Result<FeatureBlock>;
+    fn draw(&self, b: usize) -> Result<FeatureBlock> {
+        self.map().draw(BlockIndex(b as u64))
+    }
 
     /// Where features are computed.
     fn device(&self) -> Device;
@@ -85,10 +88,5 @@ pub trait FeatureSpace: Space {
 
 /// Refuses rows of another number of columns than f has.
 fn check_columns(f: &impl Function, rows: Rows<'_>) -> Result<()> {
-    let (expected, found) = (f.columns(), rows.columns());
-    if expected == found {
-        Ok(())
-    } else {
-        Err(Error::Columns { expected, found })
-    }
+    same_columns(f.columns(), rows.columns())
 }

@@ -149,16 +149,8 @@ impl<'a> Run<'a> {
 
     fn report(&self, control: &mut Control<'_>, index: usize) -> Result<()> {
         let all = self.settings[0].model.observations();
-        let progress = Progress {
-            phase: Phase::Posterior,
-            done: index * all + self.islands[index].state.target.seen,
-            most: self.settings.len() * all,
-            loss: f64::NAN,
-            held_out_loss: None,
-            held_out_error: None,
-            elapsed: control.elapsed(),
-        };
-        control.report(progress)
+        let (done, most) = (index * all + self.islands[index].state.target.seen, self.settings.len() * all);
+        control.report(Progress::new(Phase::Posterior, done, most, f64::NAN))
     }
 
     fn options(&self) -> &'a AdaptiveOptions {

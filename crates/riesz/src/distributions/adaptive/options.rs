@@ -1,6 +1,6 @@
 //! Settings of adaptive particle mirror descent.
 
-use crate::error::{Error, Result};
+use crate::error::{in_range, Result};
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
 
@@ -74,21 +74,14 @@ impl AdaptiveOptions {
 
     /// Refuses settings outside their domain.
     pub(super) fn check(&self) -> Result<()> {
-        let range = |name, value: f64, ok: bool, range| {
-            if ok {
-                Ok(())
-            } else {
-                Err(Error::OutOfRange { name, value, range })
-            }
-        };
-        range("n_particles", self.particles as f64, self.particles >= 50, "[50, ∞)")?;
-        range("n_islands", self.islands as f64, (1..=1024).contains(&self.islands), "[1, 1024]")?;
-        range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
-        range("growth", self.growth, self.growth > 1.0 && self.growth.is_finite(), "(1, ∞)")?;
-        range("effective", self.effective, self.effective > 0.0 && self.effective < 1.0, "(0, 1)")?;
-        range("defensive", self.defensive, (0.0..1.0).contains(&self.defensive), "[0, 1)")?;
+        in_range("n_particles", self.particles as f64, self.particles >= 50, "[50, ∞)")?;
+        in_range("n_islands", self.islands as f64, (1..=1024).contains(&self.islands), "[1, 1024]")?;
+        in_range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
+        in_range("growth", self.growth, self.growth > 1.0 && self.growth.is_finite(), "(1, ∞)")?;
+        in_range("effective", self.effective, self.effective > 0.0 && self.effective < 1.0, "(0, 1)")?;
+        in_range("defensive", self.defensive, (0.0..1.0).contains(&self.defensive), "[0, 1)")?;
         let time = self.max_time.unwrap_or(1.0);
-        range("max_time", time, time > 0.0, "(0, ∞)")
+        in_range("max_time", time, time > 0.0, "(0, ∞)").map(drop)
     }
 
     /// Particles of one island: half of all shared among the islands, or what a covariance in this dimension needs to be

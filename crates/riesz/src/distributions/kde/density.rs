@@ -5,9 +5,12 @@ use super::options::{DensityKernel, DensityOptions, Shape};
 use super::sums::{log_sums_while, Tolerance};
 use crate::compute::{squared_distances, Device};
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::distributions::factor::moments;
+use crate::error::{check_mass, check_weights, positive, same_columns, Error, Result};
+use crate::linalg::Cholesky;
 use crate::model::{Container, Stored};
-use crate::random::{normal_pair, Address, BlockIndex, Seed, Stream};
+use crate::random::{normals, Address, BlockIndex, Seed, Stream};
+use faer::Mat;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -63,19 +66,10 @@ impl KernelDensity {
         if n == 0 {
             return Err(Error::Empty { what: "X", needed: "one row" });
         }
-        if weights.len() != n {
-            return Err(Error::RowCount { what: "sample_weight", expected: n, found: weights.len() });
-        }
-        if let Some(&value) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-            return Err(Error::OutOfRange { name: "sample_weight", value, range: "[0, inf)" });
-        }
+        check_weights(&weights, n)?;
         let total: f64 = weights.iter().sum();
-        if total == 0.0 {
-            return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
-        }
-        if !total.is_finite() {
-            return Err(Error::OutOfRange { name: "sum of sample_weight", value: total, range: "(0, inf)" });
-        }
+        check_mass(total)?;
+        positive("sum of sample_weight", total)?;
         let moments = Moments::of(&rows, &weights, columns);
         let effective = if options.shape == Shape::Covariance { moments.effective } else { n as f64 };
         let bandwidth = options.bandwidth.bandwidth(effective, columns);
@@ -98,9 +92,7 @@ impl KernelDensity {
 
     /// [`KernelDensity::log_density`], for as long as `go_on` says so; it is asked every few tiles.
     pub fn log_density_while(&self, rows: Rows<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<f64>> {
-        if rows.columns() != self.columns {
-            return Err(Error::Columns { expected: self.columns, found: rows.columns() });
-        }
+        same_columns(self.columns, rows.columns())?;
         rows.check_finite("X")?;
         let mut queries = Vec::with_capacity(rows.len() * self.columns);
         rows.append_doubles(&mut queries);
@@ -197,12 +189,8 @@ impl KernelDensity {
     /// H times a draw from the kernel.
     fn noise(&self, address: Address, u: f64) -> Vec<f64> {
         let d = self.columns;
-        let mut z = Vec::with_capacity(d + 3);
-        for lane in 0..d.div_ceil(4) {
-            let [a, b, c, e] = address.words(lane as u32);
-            z.extend([normal_pair(a, b), normal_pair(c, e)].concat());
-        }
-        z.truncate(d);
+        let mut z = vec![0.0; d];
+        normals(address, &mut z);
         if self.options.kernel == DensityKernel::Tophat {
             let norm = z.iter().map(|x| x * x).sum::<f64>().sqrt();
             z.iter_mut().for_each(|x| *x *= u.powf(1.0 / d as f64) / norm);
@@ -271,38 +259,23 @@ impl Moments {
 
     /// h·L with L Lᵀ the unbiased covariance Σ_j w_j (x_j − μ)(x_j − μ)ᵀ / (1 − Σ w_j²), weights that add up to one.
     fn factor(&self, rows: &[f64], weights: &[f64], bandwidth: f64) -> Result<Vec<f64>> {
-        let d = self.mean.len();
-        let total: f64 = weights.iter().sum();
-        let mut factor = vec![0.0; d * d];
-        for (row, w) in rows.chunks_exact(d).zip(weights) {
-            let centred: Vec<f64> = row.iter().zip(&self.mean).map(|(x, m)| x - m).collect();
-            for i in 0..d {
-                let scaled = w / total * centred[i];
-                for j in 0..=i {
-                    factor[i * d + j] += scaled * centred[j];
-                }
-            }
-        }
+        let (d, total) = (self.mean.len(), weights.iter().sum::<f64>());
+        let shares: Vec<f64> = weights.iter().map(|w| w / total).collect();
+        let (_, covariance) = moments(rows, &shares, d);
         let unbiased = 1.0 - 1.0 / self.effective;
-        let largest = (0..d).map(|i| factor[i * d + i]).fold(0.0, f64::max);
-        for i in 0..d {
-            for j in 0..=i {
-                let products: f64 = (0..j).map(|k| factor[i * d + k] * factor[j * d + k]).sum();
-                let value = factor[i * d + j] - products;
-                if i != j {
-                    factor[i * d + j] = value / factor[j * d + j];
-                } else if value > 1e-14 * largest && unbiased > 0.0 {
-                    factor[i * d + i] = value.sqrt();
-                } else {
-                    let why = "the covariance of X is singular, which shape = \"covariance\" cannot follow; \
-                               remove columns that depend on others, add rows or use shape = \"isotropic\"";
-                    return Err(Error::Conflict(why.into()));
-                }
-            }
-        }
+        let largest = (0..d).map(|i| covariance[i * (d + 1)]).fold(0.0, f64::max);
+        let factor = Cholesky::new(Mat::from_fn(d, d, |i, j| covariance[i * d + j]));
+        let is_sound = |factor: &Cholesky| {
+            unbiased > 0.0 && (0..d).all(|i| factor.lower()[(i, i)].powi(2) > 1e-14 * largest)
+        };
+        let Some(factor) = factor.filter(is_sound) else {
+            let why = "the covariance of X is singular, which shape = \"covariance\" cannot follow; \
+                       remove columns that depend on others, add rows or use shape = \"isotropic\"";
+            return Err(Error::Conflict(why.into()));
+        };
         let scale = bandwidth / unbiased.sqrt();
-        factor.iter_mut().for_each(|l| *l *= scale);
-        Ok(factor)
+        let entry = |i: usize, j: usize| if j <= i { scale * factor.lower()[(i, j)] } else { 0.0 };
+        Ok((0..d * d).map(|k| entry(k / d, k % d)).collect())
     }
 }
 

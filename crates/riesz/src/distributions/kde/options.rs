@@ -1,7 +1,7 @@
 //! What a kernel density is made of.
 
 use super::sums::Tolerance;
-use crate::error::{non_negative, positive, Error, Result};
+use crate::error::{non_negative, positive, Result};
 use crate::linalg::special::ln_gamma;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
@@ -22,25 +22,6 @@ pub enum DensityKernel {
     Linear,
     /// cos(½πr) for r < 1.
     Cosine,
-}
-
-impl std::str::FromStr for DensityKernel {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Ok(match name {
-            "gaussian" => Self::Gaussian,
-            "tophat" => Self::Tophat,
-            "epanechnikov" => Self::Epanechnikov,
-            "exponential" => Self::Exponential,
-            "linear" => Self::Linear,
-            "cosine" => Self::Cosine,
-            _ => {
-                let expected = "gaussian, tophat, epanechnikov, exponential, linear, cosine";
-                return Err(Error::Unknown { name: "kernel", value: name.into(), expected });
-            }
-        })
-    }
 }
 
 impl DensityKernel {
@@ -116,21 +97,6 @@ pub enum Shape {
     Isotropic,
     /// A square root of the covariance of the rows: kernels are elliptic.
     Covariance,
-}
-
-impl std::str::FromStr for Shape {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "isotropic" => Ok(Self::Isotropic),
-            "covariance" => Ok(Self::Covariance),
-            _ => {
-                let expected = "isotropic, covariance";
-                Err(Error::Unknown { name: "shape", value: name.into(), expected })
-            }
-        }
-    }
 }
 
 /// Settings of a kernel density.

@@ -1,8 +1,7 @@
 //! Independent Gaussian priors.
 
 use crate::distributions::model::Particles;
-use crate::distributions::proposal::normals;
-use crate::random::Address;
+use crate::random::{normals, Address};
 
 /// θ ~ Π_j N(0, s_j²).
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::gaussian_prior::GaussianPrior;
 use crate::distributions::model::{Model, Particles};
 use crate::distributions::special::log_normal_cdf;
-use crate::error::{Error, Result};
+use crate::error::{finite, positive, Error, Result};
 use crate::random::Address;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -50,17 +50,8 @@ impl GeneralisedLinear {
             let found = rows.len().checked_div(columns).unwrap_or(0);
             return Err(Error::RowCount { what: "X", expected: targets.len(), found });
         }
-        if let Some(i) = rows.iter().position(|x| !x.is_finite()) {
-            return Err(Error::NotFinite {
-                what: "X",
-                value: rows[i],
-                row: i / columns,
-                column: i % columns,
-            });
-        }
-        if !(deviation > 0.0 && deviation.is_finite()) {
-            return Err(Error::OutOfRange { name: "prior_scale", value: deviation, range: "(0, ∞)" });
-        }
+        finite("X", rows, columns)?;
+        positive("prior_scale", deviation)?;
         family.check(targets)?;
         let width = columns + 1;
         let mut with_one = Vec::with_capacity(width * targets.len());

@@ -2,7 +2,7 @@
 
 use super::gaussian_prior::GaussianPrior;
 use crate::distributions::model::{Model, Particles};
-use crate::error::{Error, Result};
+use crate::error::{finite, in_range, positive, Result};
 use crate::random::Address;
 
 /// x ~ p N(θ₁, σ²) + (1 − p) N(θ₁ + θ₂, σ²), θ₁ ~ N(0, σ₁²), θ₂ ~ N(0, σ₂²)  (thesis 4.5, spec 4, model 1).
@@ -24,16 +24,10 @@ impl TiedMixture {
 
     /// The model with share p, deviation σ and prior deviations σ₁, σ₂.
     pub fn with(observations: Vec<f64>, share: f64, deviation: f64, prior: [f64; 2]) -> Result<Self> {
-        if let Some(row) = observations.iter().position(|x| !x.is_finite()) {
-            return Err(Error::NotFinite { what: "X", value: observations[row], row, column: 0 });
-        }
-        if !(0.0..=1.0).contains(&share) {
-            return Err(Error::OutOfRange { name: "share", value: share, range: "[0, 1]" });
-        }
+        finite("X", &observations, 1)?;
+        in_range("share", share, (0.0..=1.0).contains(&share), "[0, 1]")?;
         for value in [deviation, prior[0], prior[1]] {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(Error::OutOfRange { name: "deviation", value, range: "(0, ∞)" });
-            }
+            positive("deviation", value)?;
         }
         Ok(Self { observations, share, deviation, prior: GaussianPrior(prior.to_vec()) })
     }

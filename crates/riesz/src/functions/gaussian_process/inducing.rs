@@ -2,14 +2,12 @@
 
 use super::neighbours::Neighbourhood;
 use crate::data::{tiles, TILE};
-use crate::driver::{Control, Phase};
+use crate::driver::{Control, Phase, Progress};
 use crate::error::Result;
-use crate::gaussian::covariance::{
-    add_noise, correlation, kernel_matrix, symmetric_kernel_matrix, Hyperparameters, Points,
-};
+use crate::gaussian::covariance::{correlation, kernel_matrix, Hyperparameters, Points};
 use crate::gaussian::likelihood::gaussian_log_density;
 use crate::gaussian::pathwise::{Draw, PriorSamples};
-use crate::gaussian::report;
+use crate::gaussian::Family;
 use crate::linalg::cholesky::{add_product, add_square};
 use crate::linalg::{dot, Cholesky};
 use faer::linalg::matmul::matmul;
@@ -92,11 +90,7 @@ impl Inducing {
     ) -> Result<Self> {
         let m = sizes.inducing.min(points.len());
         let inducing = points.select(0..m);
-        let covariance = || {
-            let mut k = symmetric_kernel_matrix(h.signal, &inducing);
-            add_noise(&mut k, NUGGET * h.signal);
-            k
-        };
+        let covariance = || Family::Gaussian.covariance(h.signal, &inducing, NUGGET * h.signal);
         let prior = Cholesky::of_covariance(covariance, &mut || control.check(0))?;
         let empty = Cholesky::from_lower(Mat::zeros(0, 0), 0.0);
         let mut this = Self {
@@ -127,7 +121,7 @@ impl Inducing {
         let mut right = vec![0.0; m];
         let (mut misfit, mut log_det) = (0.0, 0.0);
         for tile in tiles(n) {
-            report(control, Phase::Fit, tile.end, n, f64::NAN)?;
+            control.report(Progress::new(Phase::Fit, tile.end, n, f64::NAN))?;
             let points = self.points.select(tile.clone());
             let start = tile.start;
             let neighbours = self

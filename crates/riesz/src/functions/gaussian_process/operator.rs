@@ -3,7 +3,7 @@
 use super::per_point::{prior_variances, scaled_rows};
 use crate::compute::{features, Device};
 use crate::data::Rows;
-use crate::error::{non_negative, Error, Result};
+use crate::error::{non_negative, same_columns, Error, Result};
 use crate::kernel::FeatureMap;
 use crate::random::{uniform_open, Address, BlockIndex, Stream};
 use crate::solver::Schedule;
@@ -93,9 +93,7 @@ impl PosteriorOperator {
     /// Φ of a block, n×m.
     fn features(&self, block: usize, rows: Rows<'_>) -> Result<Mat<f32>> {
         let map = &self.config.map;
-        if rows.columns() != map.columns() {
-            return Err(Error::Columns { expected: map.columns(), found: rows.columns() });
-        }
+        same_columns(map.columns(), rows.columns())?;
         let (n, m) = (rows.len(), map.block_size);
         let mut phi = vec![0.0; n * m];
         features(Device::default(), &map.draw(BlockIndex(block as u64))?, rows, &mut phi)?;

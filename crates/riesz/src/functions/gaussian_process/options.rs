@@ -20,22 +20,6 @@ pub enum Approximation {
     Inducing,
 }
 
-impl std::str::FromStr for Approximation {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "exact" => Ok(Self::Exact),
-            "inducing" => Ok(Self::Inducing),
-            _ => Err(Error::Unknown {
-                name: "approximation",
-                value: name.into(),
-                expected: "auto, exact, inducing",
-            }),
-        }
-    }
-}
-
 /// Settings of [`GaussianProcess`](super::GaussianProcess). What is `None` is learnt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default = "GaussianProcessOptions::unset")]

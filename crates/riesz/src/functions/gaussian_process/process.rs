@@ -3,13 +3,13 @@
 use super::inducing::{affordable, Inducing, Sizes};
 use super::options::{GaussianProcessOptions, Sampling};
 use crate::data::{tiles, Rows};
-use crate::driver::{quietly, Control, Phase};
-use crate::error::{Error, Result};
+use crate::driver::{quietly, Control, Phase, Progress};
+use crate::error::{same_columns, Error, Result};
 use crate::gaussian::covariance::{add_noise, Hyperparameters, Points};
 use crate::gaussian::exact::Exact;
-use crate::gaussian::hyperparameters::{hyperparameters, Standard};
+use crate::gaussian::hyperparameters::settle;
 use crate::gaussian::pathwise::{sample_normal, Draw, PriorSamples};
-use crate::gaussian::{check, doubles, report, Family};
+use crate::gaussian::{check, doubles, Family};
 use crate::linalg::cholesky::PANEL;
 use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -72,20 +72,9 @@ impl GaussianProcess {
             return Err(Error::Empty { what: "X", needed: "one row" });
         }
         let values = doubles(rows);
-        let columns = Standard::columns(&values, rows.columns());
-        let centre = Standard::of(targets.iter().copied());
-        let hyper = hyperparameters(
-            &options.learning(),
-            Family::Gaussian,
-            &values,
-            targets,
-            &columns,
-            centre,
-            control,
-        )?;
-        let header =
-            Header { options: options.clone(), signal: hyper.signal, noise: hyper.noise, mean: centre.mean };
-        let shift = columns.iter().map(|column| column.mean).collect();
+        let (learning, d) = (options.learning(), rows.columns());
+        let (hyper, shift, mean) = settle(&learning, Family::Gaussian, &values, targets, d, control)?;
+        let header = Header { options: options.clone(), signal: hyper.signal, noise: hyper.noise, mean };
         Self::condition(header, hyper, shift, values, targets.to_vec(), control)
     }
 
@@ -281,9 +270,7 @@ impl GaussianProcess {
     }
 
     fn points(&self, rows: Rows<'_>) -> Result<Points> {
-        if rows.columns() != self.columns() {
-            return Err(Error::Columns { expected: self.columns(), found: rows.columns() });
-        }
+        same_columns(self.columns(), rows.columns())?;
         rows.check_finite("X")?;
         Ok(Points::new(&doubles(rows), &self.shift, &self.hyper.length_scales))
     }
@@ -331,6 +318,6 @@ fn panels<'a, 'b>(n: usize, control: &'a mut Control<'b>) -> impl FnMut() -> Res
     let (mut done, most) = (0, n.div_ceil(PANEL));
     move || {
         done = (done + 1).min(most);
-        report(control, Phase::Fit, done, most, f64::NAN)
+        control.report(Progress::new(Phase::Fit, done, most, f64::NAN))
     }
 }

@@ -5,10 +5,11 @@ use crate::compute::{self, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
+use crate::linalg::cholesky::add_product;
+use crate::linalg::Cholesky;
 use crate::loss::{Domain, Loss};
 use crate::random::BlockIndex;
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use faer::Mat;
 
 /// Noise variances tried, relative to the variance of the targets.
 const NOISES: [f64; 7] = [1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0];
@@ -35,18 +36,20 @@ pub(crate) fn log_evidence(
     let weighted = Mat::from_fn(m, n, |j, i| f64::from(phi[i * m + j]) * f64::from(weights[i]));
     let plain = Mat::from_fn(n, m, |i, j| f64::from(phi[i * m + j]));
     let targets = Mat::from_fn(n, outputs, |i, c| y[i * outputs + c]);
-    let (a, b) = (&weighted * &plain, &weighted * &targets);
+    let (mut a, mut b) = (Mat::zeros(m, m), Mat::zeros(m, outputs));
+    add_product(&mut a, 1.0, weighted.as_ref(), plain.as_ref());
+    add_product(&mut b, 1.0, weighted.as_ref(), targets.as_ref());
     let energy: f64 = (0..n * outputs).map(|i| f64::from(weights[i / outputs]) * y[i] * y[i]).sum();
     let rows_in_effect = effective_rows(weights);
     let best = NOISES.iter().filter_map(|&noise| {
         let shift = m as f64 * noise;
-        let mut system = a.clone();
+        let (mut system, mut whitened) = (a.clone(), b.clone());
         (0..m).for_each(|j| system[(j, j)] += shift);
-        let factor = Llt::new(system.as_ref(), Side::Lower).ok()?;
-        let log_det: f64 = (0..m).map(|j| 2.0 * factor.L()[(j, j)].ln() - shift.ln()).sum();
-        let solved = factor.solve(&b);
-        let explained: f64 =
-            (0..outputs).flat_map(|c| (0..m).map(move |j| (j, c))).map(|at| b[at] * solved[at]).sum();
+        let factor = Cholesky::new(system)?;
+        let log_det = factor.log_det() - m as f64 * shift.ln();
+        // bᵀ(L Lᵀ)⁻¹b = ‖L⁻¹b‖².
+        factor.forward(whitened.as_mut());
+        let explained = whitened.squared_norm_l2();
         let misfit = (energy - explained).max(0.0) / noise;
         let evidence = -0.5 * (misfit + outputs as f64 * (log_det + rows_in_effect * noise.ln()));
         Some((noise, evidence))
@@ -87,6 +90,8 @@ mod tests {
     use crate::kernel::{KernelSpec, Scaling};
     use crate::loss::LossSpec;
     use crate::random::Seed;
+    use faer::linalg::solvers::{Llt, Solve};
+    use faer::Side;
 
     #[test]
     fn targets_are_centred_numbers_of_variance_one_or_signs_of_classes() {

@@ -2,7 +2,7 @@
 
 use super::options::Task;
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{self, finite, Error, Result};
 use crate::loss::LossSpec;
 use std::borrow::Cow;
 
@@ -36,10 +36,7 @@ impl Training<'_> {
                 found: self.targets.len() / per_row.max(1),
             });
         }
-        if let Some(i) = self.targets.iter().position(|y| !y.is_finite()) {
-            let value = f64::from(self.targets[i]);
-            return Err(Error::NotFinite { what: "y", value, row: i / per_row, column: i % per_row });
-        }
+        finite("y", self.targets, per_row)?;
         if let Task::Classification(classes) = task {
             let bad = |y: &f32| y.fract() != 0.0 || *y < 0.0 || *y >= classes as f32;
             if let Some(row) = self.targets.iter().position(bad) {
@@ -55,20 +52,8 @@ impl Training<'_> {
 /// Refuses weights that do not count `n` rows.
 pub(crate) fn check_weights(weights: Option<&[f32]>, n: usize) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
-    if weights.len() != n {
-        return Err(Error::RowCount { what: "sample_weight", expected: n, found: weights.len() });
-    }
-    if let Some(row) = weights.iter().position(|w| !w.is_finite()) {
-        let value = f64::from(weights[row]);
-        return Err(Error::NotFinite { what: "sample_weight", value, row, column: 0 });
-    }
-    if let Some(&w) = weights.iter().find(|w| **w < 0.0) {
-        return Err(Error::OutOfRange { name: "sample_weight", value: f64::from(w), range: "[0, inf)" });
-    }
-    if weights.iter().all(|&w| w == 0.0) {
-        return Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" });
-    }
-    Ok(())
+    error::check_weights(weights, n)?;
+    error::check_mass(effective_rows(weights))
 }
 
 /// Data in the form of the solvers: encoded targets and explicit weights.

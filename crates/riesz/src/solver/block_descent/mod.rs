@@ -9,7 +9,7 @@ pub use sums::Sums;
 use super::{check_ridge, solve_regularised, Solver, StepInfo};
 use crate::compute::{Buffer, FeatureBlock, GramScratch};
 use crate::data::{tiles, Rows};
-use crate::error::{positive, Error, Result};
+use crate::error::{in_range, positive, Error, Result};
 use crate::loss::Loss;
 use crate::space::{FeatureExpansion, FeatureSpace};
 use rayon::prelude::*;
@@ -152,11 +152,9 @@ impl BlockDescentConfig {
         positive("damping", self.damping)?;
         positive("step", self.step)?;
         check_ridge(self.ridge)?;
-        let rows = self.gram_rows_per_feature as f64;
-        if self.gram_rows_per_feature < 4 || (self.damping <= 0.01 && self.gram_rows_per_feature < 8) {
-            let range = "at least 4, and at least 8 when damping ≤ 0.01 (a smaller subsample is unstable)";
-            return Err(Error::OutOfRange { name: "gram_rows_per_feature", value: rows, range });
-        }
+        let (rows, least) = (self.gram_rows_per_feature, if self.damping <= 0.01 { 8 } else { 4 });
+        let range = "at least 4, and at least 8 when damping ≤ 0.01 (a smaller subsample is unstable)";
+        in_range("gram_rows_per_feature", rows as f64, rows >= least, range)?;
         Ok(BlockDescent { config: self })
     }
 }
@@ -301,14 +299,14 @@ impl BlockDescent {
                 return Ok((taken, after.mean_loss()));
             }
             taken *= 0.5;
-            after = over_all(parts, |state, shard| self.halve(state, shard, loss))?;
+            after = over_all(parts, |state, shard| self.go_back(state, shard, loss, false))?;
         }
         let objective = after.mean_loss();
         if !objective.is_finite() {
             return Err(Error::Diverged { step: b, objective, lower: "step, or raise damping" });
         }
         // At the noise floor of single precision: no further progress along this block.
-        let undone = over_all(parts, |state, shard| self.undo(state, shard, loss))?;
+        let undone = over_all(parts, |state, shard| self.go_back(state, shard, loss, true))?;
         Ok((0.0, undone.mean_loss()))
     }
 }
@@ -340,8 +338,14 @@ fn penalty(ridge: f64, alpha: &[f32], current: Option<&[f32]>, share: f64) -> f6
     0.5 * ridge * (0..alpha.len()).map(|i| at(i).powi(2)).sum::<f64>()
 }
 
-/// Σ w ℓ / Σ w, summed tile by tile.
+/// Σ w ℓ / Σ w.
 pub(crate) fn weighted_loss(loss: &dyn Loss, targets: &[f32], weights: &[f32], predictions: &[f32]) -> f64 {
+    let (value, mass) = loss_and_mass(loss, targets, weights, predictions);
+    value / mass
+}
+
+/// Σ w ℓ and Σ w, summed tile by tile.
+fn loss_and_mass(loss: &dyn Loss, targets: &[f32], weights: &[f32], predictions: &[f32]) -> (f64, f64) {
     let (c, t) = (loss.outputs(), loss.targets());
     let all: Vec<_> = tiles(weights.len()).collect();
     let of = |tile: Range<usize>| {
@@ -350,8 +354,7 @@ pub(crate) fn weighted_loss(loss: &dyn Loss, targets: &[f32], weights: &[f32], p
         (loss.total(u, y, w), w.iter().map(|&w| f64::from(w)).sum::<f64>())
     };
     let sums: Vec<(f64, f64)> = all.into_par_iter().map(of).collect();
-    let (value, mass) = sums.into_iter().fold((0.0, 0.0), |(a, b), (v, w)| (a + v, b + w));
-    value / mass
+    sums.into_iter().fold((0.0, 0.0), |(a, b), (v, w)| (a + v, b + w))
 }
 
 impl Solver for BlockDescent {

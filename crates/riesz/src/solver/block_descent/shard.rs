@@ -1,7 +1,7 @@
 //! What a part of the rows contributes to a step: observation before it, predictions after it.
 
 use super::sums::{Part, Sums, System};
-use super::{BlockDescent, BlockState, Problem, Workspace};
+use super::{loss_and_mass, BlockDescent, BlockState, Problem, Workspace};
 use crate::compute::{self, FeatureBlock, GramRows, GramSample};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{Error, Result};
@@ -50,15 +50,9 @@ impl<'a> Leaf<'a> {
         (u, &self.targets[tile.start * t..tile.end * t], &self.weights[tile])
     }
 
-    /// Σ w ℓ and Σ w, tile by tile.
+    /// Σ w ℓ and Σ w.
     fn loss_and_mass(&self, loss: &dyn Loss) -> (f64, f64) {
-        let all: Vec<_> = tiles(self.weights.len()).collect();
-        let of = |tile| {
-            let (u, y, w) = self.tile(loss, tile);
-            (loss.total(u, y, w), w.iter().map(|&w| f64::from(w)).sum::<f64>())
-        };
-        let sums: Vec<(f64, f64)> = all.into_par_iter().map(of).collect();
-        sums.into_iter().fold((0.0, 0.0), |(a, b), (v, w)| (a + v, b + w))
+        loss_and_mass(loss, self.targets, self.weights, self.predictions)
     }
 }
 
@@ -219,27 +213,17 @@ impl BlockDescent {
         self.losses(state, shard, loss)
     }
 
-    /// Goes back half of the last step, and the loss there.
-    pub fn halve<F: FeatureSpace>(
+    /// Goes back half of the last step, or `all` of it, and the loss there.
+    pub fn go_back<F: FeatureSpace>(
         &self,
         state: &mut BlockState<F>,
         shard: &Shard<'_>,
         loss: &dyn Loss,
+        all: bool,
     ) -> Result<Sums> {
         let BlockState { predictions, workspace, .. } = state;
-        predictions.iter_mut().zip(&workspace.before).for_each(|(new, old)| *new = 0.5 * (*new + old));
-        self.losses(state, shard, loss)
-    }
-
-    /// Goes back all of the last step, and the loss there.
-    pub fn undo<F: FeatureSpace>(
-        &self,
-        state: &mut BlockState<F>,
-        shard: &Shard<'_>,
-        loss: &dyn Loss,
-    ) -> Result<Sums> {
-        let BlockState { predictions, workspace, .. } = state;
-        predictions.iter_mut().zip(&workspace.before).for_each(|(new, old)| *new = *old);
+        let back = |new: f32, old: f32| if all { old } else { 0.5 * (new + old) };
+        predictions.iter_mut().zip(&workspace.before).for_each(|(new, old)| *new = back(*new, *old));
         self.losses(state, shard, loss)
     }
 }

@@ -11,7 +11,7 @@ use super::statistics::Statistics;
 use crate::data::Rows;
 use crate::distributions::model::even_batches;
 use crate::driver::{Control, Phase, Progress};
-use crate::error::{Error, Result};
+use crate::error::{same_columns, same_rows, Error, Result};
 use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Stream};
 use serde::{Deserialize, Serialize};
@@ -235,17 +235,14 @@ impl TopicModel {
             self.header.history.push(now);
         }
         let loss = self.header.history.last().copied().unwrap_or(f64::NAN);
-        let (phase, elapsed) = (Phase::Fit, control.elapsed());
-        let (held_out_loss, held_out_error) = (None, None);
-        control.report(Progress { phase, done, most, loss, held_out_loss, held_out_error, elapsed })?;
+        control.report(Progress::new(Phase::Fit, done, most, loss))?;
         Ok(settled)
     }
 
     /// Learns from more documents: for each batch N ← (1−γ)N + γ(D/B)·counts with the next step size γ; D is
     /// `total_documents`, or as many as have been seen.
     pub fn partial_fit(&mut self, rows: Rows<'_>, control: &mut Control<'_>) -> Result<()> {
-        self.check_columns(rows)?;
-        let corpus = Corpus::new(rows)?;
+        let corpus = self.read(rows)?;
         let options = self.header.options.clone();
         let order: Vec<u32> = (0..corpus.len() as u32).collect();
         if self.particles.is_some() {
@@ -312,10 +309,7 @@ impl TopicModel {
     /// Perplexity of the held-out words of documents whose proportions come from the observed words:
     /// exp(−Σ c log Σ_k θ_k φ_kw / Σ c).
     pub fn completion_perplexity(&self, observed: Rows<'_>, held_out: Rows<'_>) -> Result<f64> {
-        if observed.len() != held_out.len() {
-            let (expected, found) = (observed.len(), held_out.len());
-            return Err(Error::RowCount { what: "X_held_out", expected, found });
-        }
+        same_rows("X_held_out", observed.len(), held_out.len())?;
         let rest = self.read(held_out)?;
         let proportions = self.transform(observed)?;
         let alpha = self.padded_alpha();
@@ -352,16 +346,8 @@ impl TopicModel {
     }
 
     fn read(&self, rows: Rows<'_>) -> Result<Corpus> {
-        self.check_columns(rows)?;
+        same_columns(self.header.vocabulary, rows.columns())?;
         Corpus::new(rows)
-    }
-
-    fn check_columns(&self, rows: Rows<'_>) -> Result<()> {
-        let (expected, found) = (self.header.vocabulary, rows.columns());
-        if expected != found {
-            return Err(Error::Columns { expected, found });
-        }
-        Ok(())
     }
 
     fn topics<'a>(&'a self, alpha: &'a [f32]) -> Topics<'a> {

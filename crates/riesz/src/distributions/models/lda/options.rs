@@ -1,9 +1,8 @@
 //! What a user can say about a topic model; everything but the number of topics has a default.
 
-use crate::error::{positive, Error, Result};
+use crate::error::{in_range, non_negative, positive, Error, Result};
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 
 /// How topics are learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,20 +12,6 @@ pub enum LdaMode {
     Adaptive,
     /// Drawn assignments, weighted particles.
     Paper,
-}
-
-impl FromStr for LdaMode {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "adaptive" => Ok(Self::Adaptive),
-            "paper" => Ok(Self::Paper),
-            _ => {
-                let expected = "adaptive, paper";
-                Err(Error::Unknown { name: "mode", value: text.into(), expected })
-            }
-        }
-    }
 }
 
 /// Settings of a [`super::TopicModel`].
@@ -105,10 +90,7 @@ impl LdaOptions {
     /// Refuses settings outside their domain.
     pub fn check(&self) -> Result<()> {
         at_least_one("n_components", self.topics)?;
-        if self.topics > 1 << 16 {
-            let (name, value) = ("n_components", self.topics as f64);
-            return Err(Error::OutOfRange { name, value, range: "1, 2, …, 65536" });
-        }
+        in_range("n_components", self.topics as f64, self.topics <= 1 << 16, "1, 2, …, 65536")?;
         if let Some(prior) = &self.doc_topic_prior {
             if prior.len() != 1 && prior.len() != self.topics {
                 let (found, topics) = (prior.len(), self.topics);
@@ -120,14 +102,9 @@ impl LdaOptions {
         self.topic_word_prior.map_or(Ok(1.0), |eta| positive("topic_word_prior", eta))?;
         at_least_one("max_iter", self.passes)?;
         at_least_one("batch_size", self.batch_size.unwrap_or(1))?;
-        if !(0.5..=1.0).contains(&self.learning_decay) {
-            let (name, value) = ("learning_decay", self.learning_decay);
-            return Err(Error::OutOfRange { name, value, range: "[0.5, 1]" });
-        }
-        if !(self.learning_offset.is_finite() && self.learning_offset >= 0.0) {
-            let (name, value) = ("learning_offset", self.learning_offset);
-            return Err(Error::OutOfRange { name, value, range: "[0, inf)" });
-        }
+        let decay = self.learning_decay;
+        in_range("learning_decay", decay, (0.5..=1.0).contains(&decay), "[0.5, 1]")?;
+        non_negative("learning_offset", self.learning_offset)?;
         self.total_documents.map_or(Ok(1.0), |total| positive("total_samples", total))?;
         positive("perp_tol", self.perplexity_tolerance)?;
         positive("mean_change_tol", self.document_tolerance)?;
@@ -156,8 +133,5 @@ impl LdaOptions {
 }
 
 fn at_least_one(name: &'static str, value: usize) -> Result<()> {
-    if value > 0 {
-        return Ok(());
-    }
-    Err(Error::OutOfRange { name, value: 0.0, range: "1, 2, …" })
+    in_range(name, value as f64, value > 0, "1, 2, …").map(drop)
 }

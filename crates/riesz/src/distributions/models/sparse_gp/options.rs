@@ -1,6 +1,6 @@
 //! Settings of a sparse Gaussian process.
 
-use crate::error::{positive, Error, Result};
+use crate::error::{positive, Result};
 use crate::gaussian::hyperparameters::{Given, Learning};
 use crate::gaussian::Family;
 use crate::random::Seed;
@@ -15,17 +15,6 @@ pub enum Mode {
     Adaptive,
     /// The recursion as published: random sets, one variance for all rows, weights by evidence.
     Paper,
-}
-
-impl std::str::FromStr for Mode {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "adaptive" => Ok(Self::Adaptive),
-            "paper" => Ok(Self::Paper),
-            _ => Err(Error::Unknown { name: "mode", value: name.into(), expected: "adaptive, paper" }),
-        }
-    }
 }
 
 /// Settings of [`SparseProcess`](super::SparseProcess). What is `None` is learnt.

@@ -138,11 +138,7 @@ impl Particle {
         let points = setting.points(&rows);
         let m = points.len();
         let signal = setting.hyper.signal;
-        let covariance = || {
-            let mut k = setting.kernel.symmetric(signal, &points, false);
-            add_noise(&mut k, precision.nugget() * signal);
-            k
-        };
+        let covariance = || setting.kernel.covariance(signal, &points, precision.nugget() * signal);
         let prior = Cholesky::of_covariance(covariance, &mut || Ok(()))?;
         let inverse = match precision {
             Precision::Double => Mat::zeros(0, 0),

@@ -6,12 +6,12 @@ use super::options::{Mode, SparseProcessOptions};
 use super::particle::{Particle, Precision, Setting};
 use super::weighting::{Marginals, Weighting};
 use crate::data::{tiles, Rows};
-use crate::driver::{Control, Phase};
-use crate::error::{Error, Result};
+use crate::driver::{Control, Phase, Progress};
+use crate::error::{check_weights, same_columns, Error, Result};
 use crate::gaussian::covariance::{add_noise, Points};
-use crate::gaussian::hyperparameters::{hyperparameters, Standard};
+use crate::gaussian::hyperparameters::settle;
 use crate::gaussian::pathwise::sample_normal;
-use crate::gaussian::{check, doubles, report, Hyperparameters};
+use crate::gaussian::{check, doubles, Hyperparameters};
 use crate::linalg::dot;
 use crate::linalg::special::log_sum_exp;
 use crate::random::{uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
@@ -117,21 +117,9 @@ impl SparseProcess {
         if targets.is_empty() {
             return Err(Error::Empty { what: "X", needed: "one row of a weight above zero" });
         }
-        let columns = Standard::columns(&values, rows.columns());
-        let centre = Standard::of(targets.iter().copied());
-        let hyper = hyperparameters(
-            &options.learning(),
-            options.kernel,
-            &values,
-            &targets,
-            &columns,
-            centre,
-            control,
-        )?;
-        hyper.check(columns.len())?;
-        let shift = columns.iter().map(|column| column.mean).collect();
-        let setting = Setting { kernel: options.kernel, hyper, shift };
-        let mut this = Self::prior(options, setting, centre.mean, &values)?;
+        let (learning, kernel, d) = (options.learning(), options.kernel, rows.columns());
+        let (hyper, shift, mean) = settle(&learning, kernel, &values, &targets, d, control)?;
+        let mut this = Self::prior(options, Setting { kernel, hyper, shift }, mean, &values)?;
         let data = this.data(&values, &targets, weights);
         match options.mode {
             Mode::Paper => this.descend(&data, control, trace)?,
@@ -209,7 +197,7 @@ impl SparseProcess {
                 add(&mut self.particles, &self.setting, data.select(batch).batch(), entry);
                 self.seen = n.min(self.seen + batch.len());
                 trace(self)?;
-                report(control, Phase::Fit, t, most, f64::NAN)?;
+                control.report(Progress::new(Phase::Fit, t, most, f64::NAN))?;
             }
         }
         Ok(())
@@ -228,7 +216,7 @@ impl SparseProcess {
             }
             self.absorb(&data.select(batch));
             trace(self)?;
-            report(control, Phase::Fit, done + 1, most, f64::NAN)?;
+            control.report(Progress::new(Phase::Fit, done + 1, most, f64::NAN))?;
         }
         if held > 0 {
             self.factorise()?;
@@ -281,7 +269,7 @@ impl SparseProcess {
         let most = all.len().div_ceil(self.options.batch_size);
         for (done, batch) in all.chunks(self.options.batch_size).enumerate() {
             next.absorb(&data.select(batch));
-            report(control, Phase::Fit, done + 1, most, f64::NAN)?;
+            control.report(Progress::new(Phase::Fit, done + 1, most, f64::NAN))?;
         }
         next.factorise()?;
         *self = next;
@@ -429,9 +417,7 @@ impl SparseProcess {
     }
 
     fn points(&self, rows: Rows<'_>) -> Result<Points> {
-        if rows.columns() != self.columns() {
-            return Err(Error::Columns { expected: self.columns(), found: rows.columns() });
-        }
+        same_columns(self.columns(), rows.columns())?;
         rows.check_finite("X")?;
         Ok(self.setting.points(&doubles(rows)))
     }
@@ -473,12 +459,7 @@ fn weighted(
 ) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
     let values = doubles(rows);
     let Some(weights) = weights else { return Ok((values, targets.to_vec(), vec![1.0; targets.len()])) };
-    if weights.len() != targets.len() {
-        return Err(Error::RowCount { what: "sample_weight", expected: targets.len(), found: weights.len() });
-    }
-    if let Some(&value) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-        return Err(Error::OutOfRange { name: "sample_weight", value, range: "[0, inf)" });
-    }
+    check_weights(weights, targets.len())?;
     let d = rows.columns();
     let kept: Vec<usize> = (0..targets.len()).filter(|&i| weights[i] > 0.0).collect();
     let of = |values: &[f64]| kept.iter().map(|&i| values[i]).collect();
