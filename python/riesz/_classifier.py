@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import KernelMachine
+from riesz._labels import Labels, positions
 from riesz._rows import sample_weights
 from riesz._saved import plain
 from riesz._settings import settings_of
@@ -20,7 +18,7 @@ from riesz._settings import settings_of
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelClassifier(ClassifierMixin, KernelMachine):
+class KernelClassifier(Labels, KernelMachine):
     """Classification by a kernel machine on random features.
 
     Parameters
@@ -136,62 +134,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ndarray of shape (n,)
         """
         X = self._rows(X)
-        return self.classes_[self._model.classes(X, n_jobs=self.n_jobs)]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, classes)
-            Of the likelihood losses themselves; the scores of margin losses are calibrated on the
-            held-out rows.
-        """
-        X = self._rows(X)
-        return self._model.probabilities(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
-
-    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return scores: of the second of two classes, or of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, classes)
-        """
-        X = self._rows(X)
-        scores = self._model.decision(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _labelled(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows, targets = self._data(X, y, None, reset=reset)
-        labels: NDArray[Any] = column_or_1d(targets, warn=True)
-        refuse_missing(labels)
-        check_classification_targets(labels)
-        return rows, labels
-
-    def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
-        """Return the labels of a stream."""
-        given: NDArray[Any] | None = None if classes is None else np.unique(np.asarray(classes))
-        if self.__sklearn_is_fitted__():
-            if given is not None and not np.array_equal(given, self.classes_):
-                raise InvalidInput(f"classes = {given} differ from those learnt, {self.classes_}")
-            return self.classes_
-        if given is None:
-            raise InvalidInput(
-                "classes, all labels there will be, is needed by the first partial_fit"
-            )
-        return given
+        labels: NDArray[Any] = self.classes_[self._model.classes(X, n_jobs=self.n_jobs)]
+        return labels
 
     def _weights(
         self, classes: NDArray[Any], labels: NDArray[np.intp], sample_weight: ArrayLike | None
@@ -219,11 +163,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if isinstance(self.class_weight, dict):
             pairs = [[plain(label), plain(w)] for label, w in self.class_weight.items()]
             note["parameters"]["class_weight"] = pairs
-        if self.classes_.dtype.kind not in _KINDS:
-            raise InvalidInput(
-                f"labels of type {self.classes_.dtype} have no plain form; pickle them"
-            )
-        note["classes"] = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
         return note
 
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:
@@ -233,37 +172,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         parameters = note.get("parameters", {})
         if isinstance(pairs := parameters.get("class_weight"), list):
             parameters["class_weight"] = dict(pairs)
-        classes = note.get("classes")
-        if classes is None:
+        if note.get("classes") is None:
             self.classes_ = np.array(model.class_names or range(task["classification"]))
-        elif (dtype := np.dtype(classes["dtype"])).kind in _KINDS:
-            self.classes_ = np.array(classes["values"], dtype=dtype)
         else:
-            raise InvalidInput(f"not a valid riesz file: labels of type {dtype}")
-
-
-# Booleans, integers, floats, text, and objects as far as JSON knows them.
-_KINDS = "biufUO"
-
-
-def positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of each label in the sorted `classes`."""
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
-        raise InvalidInput(
-            f"y contains {unknown.tolist()}, not among the classes {classes.tolist()}"
-        )
-    return np.searchsorted(classes, y)
-
-
-def refuse_missing(y: NDArray[Any]) -> None:
-    """Refuse labels that are NaN, infinite or None by row."""
-    if y.dtype.kind == "f":
-        missing = ~np.isfinite(y)
-    elif y.dtype.kind == "O":
-        missing = np.fromiter((label is None or label != label for label in y), bool, len(y))
-    else:
-        return
-    if missing.any():
-        row = int(missing.argmax())
-        raise InvalidInput(f"y contains {y[row]} at row {row}; remove such rows first")
+            super()._read_task(model, note)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from riesz._errors import InvalidInput
 from riesz._progress import progress
 from riesz._riesz import Machine
-from riesz._rows import ROWS, Rows
+from riesz._rows import Rows
 from riesz._saved import Saved
 from riesz._settings import settings_of
 
@@ -107,16 +107,6 @@ class KernelMachine(Rows, Saved[Machine]):
         self.history_ = summary["history"]
         self.seed_ = summary["seed"]
         return self
-
-    def _data(
-        self, X: ArrayLike, y: ArrayLike, y_type: type | None, *, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Check rows and targets; Rust compares their lengths."""
-        targets = {"dtype": y_type, "order": "C", "ensure_2d": False, "ensure_all_finite": False}
-        data: tuple[NDArray[Any], NDArray[Any]] = validate_data(
-            self, X, y, reset=reset, validate_separately=(ROWS, targets)
-        )
-        return data
 
 
 def loss_name(summary: dict[str, Any]) -> str:

@@ -5,13 +5,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from riesz._classifier import positions, refuse_missing
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
+from riesz._labels import Labels, positions
 from riesz._riesz import Online
 from riesz._rows import ROWS, Rows, sample_weights
 from riesz._saved import Saved
@@ -206,7 +205,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
+class OnlineKernelClassifier(Labels, OnlineKernelMachine):
     """Classification online (NORMA): a sum of kernels at rows seen, learnt a row at a time.
 
     Parameters
@@ -251,12 +250,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         self
         """
         rows, labels = self._labelled(X, y, reset=True)
-        classes, encoded = np.unique(labels, return_inverse=True)
-        targets = encoded.astype(np.float32)
-        weights = sample_weights(sample_weight)
-        model = self._learn(rows, targets, weights, len(classes), anew=True)
-        self.classes_ = classes
-        return self._fitted(model)
+        return self._learn_labels(rows, labels, np.unique(labels), sample_weight, anew=True)
 
     def partial_fit(
         self,
@@ -284,32 +278,21 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         """
         anew = not self.__sklearn_is_fitted__()
         rows, labels = self._labelled(X, y, reset=anew)
-        if anew and classes is None:
-            raise InvalidInput(
-                "classes, all labels there will be, is needed by the first partial_fit"
-            )
-        known = np.unique(np.asarray(classes)) if anew else self.classes_
-        targets = positions(known, labels).astype(np.float32)
-        weights = sample_weights(sample_weight)
-        model = self._learn(rows, targets, weights, len(known), anew=anew)
-        self.classes_ = known
+        return self._learn_labels(rows, labels, self._known(classes), sample_weight, anew=anew)
+
+    def _learn_labels(
+        self,
+        rows: NDArray[Any],
+        labels: NDArray[Any],
+        classes: NDArray[Any],
+        sample_weight: ArrayLike | None,
+        *,
+        anew: bool,
+    ) -> "OnlineKernelClassifier":
+        targets = positions(classes, labels).astype(np.float32)
+        model = self._learn(rows, targets, sample_weights(sample_weight), len(classes), anew=anew)
+        self.classes_ = classes
         return self._fitted(model)
-
-    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return scores: one column of them for two classes, else one for each.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, classes)
-        """
-        rows = self._rows(X)
-        scores = self._model.decision(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most likely label of each row.
@@ -327,21 +310,6 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, classes)
-        """
-        rows = self._rows(X)
-        return self._model.probabilities(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
 
     def regret(
         self,
@@ -370,20 +338,3 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         """
         labels = positions(self.classes_, np.asarray(y)).astype(np.float32)
         return self._regret(X, labels, values, sample_weight)
-
-    def _labelled(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows, targets = validate_data(self, X, y, reset=reset, **ROWS)
-        labels: NDArray[Any] = column_or_1d(targets, warn=True)
-        refuse_missing(labels)
-        check_classification_targets(labels)
-        return rows, labels
-
-    def _note(self) -> dict[str, Any]:
-        classes = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        return super()._note() | {"classes": classes}
-
-    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
-        classes = note["classes"]
-        self.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))

@@ -77,7 +77,7 @@ class Regression(RegressorMixin, KernelMachine):
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._data(X, y, np.float32, reset=reset)
+        return self._with_targets(X, y, np.float32, reset=reset)
 
 
 @documented

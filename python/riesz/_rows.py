@@ -27,6 +27,16 @@ class Rows(BaseEstimator):
         rows: NDArray[Any] = validate_data(self, X, reset=False, **ROWS)
         return rows
 
+    def _with_targets(
+        self, X: ArrayLike, y: ArrayLike, y_type: type | None, *, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Check rows and targets; Rust compares their lengths."""
+        targets = {"dtype": y_type, "order": "C", "ensure_2d": False, "ensure_all_finite": False}
+        data: tuple[NDArray[Any], NDArray[Any]] = validate_data(
+            self, X, y, reset=reset, validate_separately=(ROWS, targets)
+        )
+        return data
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

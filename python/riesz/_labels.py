@@ -1,0 +1,118 @@
+"""Labels of any type, and the classes that stand for them in Rust."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from riesz._errors import InvalidInput
+from riesz._rows import Rows
+from riesz._saved import Saved
+
+# Booleans, integers, floats, text, and objects as far as JSON knows them.
+_KINDS = "biufUO"
+
+
+class Labels(ClassifierMixin, Rows, Saved[Any]):
+    """What classifiers share: labels in and out, scores, probabilities, and their file."""
+
+    classes_: NDArray[Any]
+    n_jobs: int | None
+
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+        """Return scores: of the second of two classes, or of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, classes)
+        """
+        rows = self._rows(X)
+        scores: NDArray[Any] = self._model.decision(rows, n_jobs=self.n_jobs)
+        scores = scores.astype(rows.dtype, copy=False)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, classes)
+            Of the likelihood losses themselves; the scores of margin losses are calibrated on
+            held-out rows, where a fit has held some out.
+        """
+        rows = self._rows(X)
+        values: NDArray[Any] = self._model.probabilities(rows, n_jobs=self.n_jobs)
+        return values.astype(rows.dtype, copy=False)
+
+    def _labelled(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Check rows and labels."""
+        rows, targets = self._with_targets(X, y, None, reset=reset)
+        labels: NDArray[Any] = column_or_1d(targets, warn=True)
+        _refuse_missing(labels)
+        check_classification_targets(labels)
+        return rows, labels
+
+    def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
+        """Return the labels of a stream."""
+        given: NDArray[Any] | None = None if classes is None else np.unique(np.asarray(classes))
+        if self.__sklearn_is_fitted__():
+            if given is not None and not np.array_equal(given, self.classes_):
+                raise InvalidInput(f"classes = {given} differ from those learnt, {self.classes_}")
+            return self.classes_
+        if given is None:
+            raise InvalidInput(
+                "classes, all labels there will be, is needed by the first partial_fit"
+            )
+        return given
+
+    def _note(self) -> dict[str, Any]:
+        if self.classes_.dtype.kind not in _KINDS:
+            raise InvalidInput(
+                f"labels of type {self.classes_.dtype} have no plain form; pickle them"
+            )
+        classes = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
+        return super()._note() | {"classes": classes}
+
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        classes = note["classes"]
+        if (dtype := np.dtype(classes["dtype"])).kind not in _KINDS:
+            raise InvalidInput(f"not a valid riesz file: labels of type {dtype}")
+        self.classes_ = np.array(classes["values"], dtype=dtype)
+
+
+def positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of each label in the sorted `classes`."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise InvalidInput(
+            f"y contains {unknown.tolist()}, not among the classes {classes.tolist()}"
+        )
+    return np.searchsorted(classes, y)
+
+
+def _refuse_missing(y: NDArray[Any]) -> None:
+    """Refuse labels that are NaN, infinite or None by row."""
+    if y.dtype.kind == "f":
+        missing = ~np.isfinite(y)
+    elif y.dtype.kind == "O":
+        missing = np.fromiter((label is None or label != label for label in y), bool, len(y))
+    else:
+        return
+    if missing.any():
+        row = int(missing.argmax())
+        raise InvalidInput(f"y contains {y[row]} at row {row}; remove such rows first")
