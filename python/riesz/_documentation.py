@@ -126,7 +126,9 @@ _RUN = """
 random_state : int, RandomState or None, default=None
     Seed; None draws one and keeps it in ``seed_``.
 n_jobs : int, optional
-    Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+    Threads, which never change the result; -1 is all cores, and so is None, but for
+    ``RAYON_NUM_THREADS`` or ``OMP_NUM_THREADS`` where they are set and for workers of joblib, which
+    share the cores.
 """
 
 _VERBOSE = """
@@ -212,7 +214,9 @@ checkpoint : path, optional
 random_state : int, RandomState or None, default=None
     Seed; None draws one.
 n_jobs : int, optional
-    Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+    Threads, which never change the result; -1 is all cores, and so is None, but for
+    ``RAYON_NUM_THREADS`` or ``OMP_NUM_THREADS`` where they are set and for workers of joblib, which
+    share the cores.
 verbose : int, default=0
     1 for a bar on the standard error, 2 for a line per stage.
 """

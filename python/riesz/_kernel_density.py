@@ -38,7 +38,9 @@ default="gaussian"
     atol : float, default=0
         Absolute error of a density that is in order, however small the density.
     n_jobs : int, optional
-        Threads, which never change the result: all cores (or ``RAYON_NUM_THREADS``) unless given.
+        Threads, which never change the result; -1 is all cores, and so is None, but for
+        ``RAYON_NUM_THREADS`` or ``OMP_NUM_THREADS`` where they are set and for workers of joblib,
+        which share the cores.
 
     Attributes
     ----------

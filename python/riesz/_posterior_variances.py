@@ -64,7 +64,9 @@ def posterior_variances(
     random_state : int, RandomState or None, default=None
         Equal integers give equal numbers.
     n_jobs : int, optional
-        Threads; all cores by default. Their number changes nothing.
+        Threads, which never change the result; -1 is all cores, and so is None, but for
+        ``RAYON_NUM_THREADS`` or ``OMP_NUM_THREADS`` where they are set and for workers of joblib,
+        which share the cores.
 
     Returns
     -------

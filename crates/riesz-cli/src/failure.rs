@@ -26,6 +26,11 @@ impl Failure {
         Self { message: message.into(), hint: None, code: BAD_INPUT }
     }
 
+    /// The machine could not do it.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: FAILED }
+    }
+
     /// Ctrl-C.
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: INTERRUPTED }

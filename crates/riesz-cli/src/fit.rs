@@ -151,12 +151,13 @@ impl Arguments {
                 "--checkpoint needs --solver block: the others keep no state on disk",
             ));
         }
-        check_folder_of(path)?;
         let every = Duration::try_from_secs_f64(self.checkpoint_every).map_err(|_| {
             let value = self.checkpoint_every;
             Error::OutOfRange { name: "checkpoint_every", value, range: "[0, inf)" }
         })?;
-        Ok(Some(CheckpointPolicy { path: path.clone(), every }))
+        let policy = CheckpointPolicy { path: path.clone(), every };
+        policy.prepare()?;
+        Ok(Some(policy))
     }
 }
 

@@ -17,7 +17,8 @@ mod score;
 mod table;
 
 use clap::{Parser, Subcommand};
-use failure::Outcome;
+use failure::{Failure, Outcome};
+use rayon::ThreadPoolBuilder;
 
 /// Learn functions from data by stochastic optimisation in function space.
 #[derive(Debug, Parser)]
@@ -62,17 +63,18 @@ pub fn run(arguments: Vec<String>) -> i32 {
 }
 
 fn execute(cli: &Cli) -> Outcome<()> {
-    if let Some(threads) = cli.threads {
-        // Read once, when the thread pool starts: before any work.
-        std::env::set_var("RAYON_NUM_THREADS", threads.to_string());
-    }
-    match &cli.command {
+    // Zero is all cores. The pool ends with the command: within Python, another process may be forked afterwards.
+    let threads = cli.threads.map_or(0, usize::from);
+    let name = |index| format!("riesz-{index}");
+    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
+    let pool = pool.map_err(|error| Failure::failed(format!("the threads could not be started: {error}")))?;
+    pool.install(|| match &cli.command {
         Command::Fit(arguments) => fit::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Experiment(arguments) => experiment::run(arguments),
-    }
+    })
 }
 
 #[cfg(test)]

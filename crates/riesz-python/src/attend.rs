@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use riesz::driver::{Control, Phase, Progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Longest time between two looks for signals.
@@ -17,7 +18,7 @@ pub fn detached<T: Send>(
     n_jobs: Option<isize>,
     work: impl FnOnce() -> riesz::Result<T> + Send,
 ) -> PyResult<T> {
-    let pool = pool(n_jobs)?;
+    let pool = pool(py, n_jobs)?;
     py.detach(|| pool.install(work)).map_err(to_py)
 }
 
@@ -29,7 +30,10 @@ pub fn attended<T: Send>(
     observer: Option<&Py<PyAny>>,
     fit: impl FnOnce(&mut Control<'_>) -> riesz::Result<T> + Send,
 ) -> PyResult<T> {
-    let pool = pool(n_jobs)?;
+    if rayon::current_thread_index().is_some() {
+        return within(py, n_jobs, observer, fit);
+    }
+    let pool = pool(py, n_jobs)?;
     let (sender, news) = channel();
     let stop = AtomicBool::new(false);
     let stop = &stop;
@@ -65,6 +69,26 @@ pub fn attended<T: Send>(
         (None, Some(outcome)) => outcome.map_err(to_py),
         (None, None) => Err(to_py(riesz::Error::Cancelled { blocks: 0 })),
     }
+}
+
+/// Runs a fit that a function of the user has asked for, which a thread of a pool has called: it works itself, as a pool whose
+/// threads all wait gets nothing done. Signals are for whoever has started that pool.
+fn within<T: Send>(
+    py: Python<'_>,
+    n_jobs: Option<isize>,
+    observer: Option<&Py<PyAny>>,
+    fit: impl FnOnce(&mut Control<'_>) -> riesz::Result<T> + Send,
+) -> PyResult<T> {
+    let complaint: OnceLock<PyErr> = OnceLock::new();
+    let outcome = detached(py, n_jobs, || {
+        let mut tell = |progress: &Progress| {
+            if let Err(error) = Python::attach(|py| look(py, observer, Some(*progress))) {
+                let _ = complaint.set(error);
+            }
+        };
+        fit(&mut Control::new(&mut || complaint.get().is_some(), &mut tell))
+    });
+    complaint.into_inner().map_or(outcome, Err)
 }
 
 /// Delivers news to the observer and signals to the interpreter.

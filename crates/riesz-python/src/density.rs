@@ -2,7 +2,7 @@
 
 use crate::arrays::{matrix, values, Table};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, FitError};
+use crate::errors::FitError;
 use crate::files::stored;
 use crate::settings::Settings;
 use numpy::{IntoPyArray, Ix1, PyArray1, PyArray2, PyReadonlyArray};
@@ -50,7 +50,7 @@ impl Density {
 
     /// Independent draws, one per row.
     fn sample<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let drawn = py.detach(|| self.0.sample(count, Seed(seed))).map_err(to_py)?;
+        let drawn = detached(py, None, || self.0.sample(count, Seed(seed)))?;
         matrix(py, drawn, count)
     }
 

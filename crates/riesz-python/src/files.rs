@@ -1,6 +1,7 @@
 //! Fitted models as bytes, pickles and files, with a note of the estimators beside them: one path for all classes.
 
-use crate::errors::{to_py, InvalidInput};
+use crate::attend::detached;
+use crate::errors::InvalidInput;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::model::{Container, Stored};
@@ -95,7 +96,7 @@ pub fn save<T: Wraps + Sync>(py: Python<'_>, class: &T, path: PathBuf, note: &st
         container.set_field(NOTE, &note)?;
         container.save(&path)
     };
-    py.detach(save).map_err(to_py)
+    detached(py, None, save)
 }
 
 pub fn load<T: Wraps>(py: Python<'_>, path: PathBuf) -> PyResult<(T, String)> {
@@ -104,13 +105,13 @@ pub fn load<T: Wraps>(py: Python<'_>, path: PathBuf) -> PyResult<(T, String)> {
         let note: Value = container.field(NOTE)?;
         Ok((T::Model::from_container(container)?, note.to_string()))
     };
-    let (model, note) = py.detach(load).map_err(to_py)?;
+    let (model, note) = detached(py, None, load)?;
     Ok((T::wrap(model), note))
 }
 
 pub fn to_bytes<'py, T: Wraps>(py: Python<'py>, class: &T) -> PyResult<Bound<'py, PyBytes>> {
     let model = class.model();
-    let bytes = py.detach(|| model.to_bytes()).map_err(to_py)?;
+    let bytes = detached(py, None, || model.to_bytes())?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -120,12 +121,12 @@ pub fn from_bytes<T: Wraps>(
     bytes: &[u8],
     read: impl FnOnce(Container) -> riesz::Result<T::Model> + Send,
 ) -> PyResult<T> {
-    py.detach(|| read(Container::from_bytes(bytes)?)).map_err(to_py).map(T::wrap)
+    detached(py, None, || read(Container::from_bytes(bytes)?)).map(T::wrap)
 }
 
 /// The kind of model in the file at `path`, as its header has it: `model`, `gaussian_process`, `novelty`, …
 #[pyfunction]
 pub fn file_kind(py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
-    let kind = py.detach(|| Container::load(&path)).map_err(to_py)?.kind().map(str::to_owned);
+    let kind = detached(py, None, || Container::load(&path))?.kind().map(str::to_owned);
     Ok(kind)
 }

@@ -201,7 +201,7 @@ impl ParticlePosterior {
 
     /// Draws from the density.
     fn draw<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let drawn = py.detach(|| self.0.draw(count, Seed(seed)));
+        let drawn = detached(py, None, || Ok(self.0.draw(count, Seed(seed))))?;
         drawn.into_pyarray(py).reshape([count, self.0.dimension()])
     }
 
@@ -212,8 +212,9 @@ impl ParticlePosterior {
     }
 
     /// Share, mean and covariance (by rows) of every group.
-    fn groups(&self) -> Vec<(f64, Vec<f64>, Vec<f64>)> {
-        self.0.groups()
+    #[allow(clippy::type_complexity)]
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<(f64, Vec<f64>, Vec<f64>)>> {
+        detached(py, None, || Ok(self.0.groups()))
     }
 }
 

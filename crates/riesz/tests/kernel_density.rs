@@ -42,7 +42,7 @@ fn largest_error(found: &[f64], expected: &[f64]) -> f64 {
 
 fn error(q: &[f64], c: &[f64], w: &[f64], d: usize) -> f64 {
     let mut found = vec![0.0; q.len() / d];
-    log_kernel_sums(q, c, w, d, &mut found);
+    log_kernel_sums(q, c, w, d, &mut found).unwrap();
     largest_error(&found, &reference(q, c, w, d))
 }
 
@@ -74,7 +74,7 @@ fn clusters_of_any_width_far_apart() {
         q.extend((0..d).map(|_| 1e5));
         let w = s.normals(2_000, 2.0);
         let mut found = vec![0.0; q.len() / d];
-        log_kernel_sums(&q, &c, &w, d, &mut found);
+        log_kernel_sums(&q, &c, &w, d, &mut found).unwrap();
         for (f, e) in found.iter().zip(reference(&q, &c, &w, d)) {
             assert!((f - e).abs() < 2e-5 + 1e-14 * e.abs(), "d = {d}: {f} is not {e}");
         }
@@ -96,11 +96,11 @@ fn repeated_single_and_absent_centres() {
         (0..600).map(|j| if j % 3 == 0 { f64::NEG_INFINITY } else { 1e4 + 500.0 * s.uniform() }).collect();
     assert!(error(&q, &c, &w, 2) < 2e-5);
     let mut found = vec![0.0; 90];
-    log_kernel_sums(&q, &c, &vec![f64::NEG_INFINITY; 600], 2, &mut found);
+    log_kernel_sums(&q, &c, &vec![f64::NEG_INFINITY; 600], 2, &mut found).unwrap();
     assert!(found.iter().all(|f| *f == f64::NEG_INFINITY));
-    log_kernel_sums(&q, &[], &[], 2, &mut found);
+    log_kernel_sums(&q, &[], &[], 2, &mut found).unwrap();
     assert!(found.iter().all(|f| *f == f64::NEG_INFINITY));
-    log_kernel_sums(&[], &c, &w, 2, &mut []);
+    log_kernel_sums(&[], &c, &w, 2, &mut []).unwrap();
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn every_path_and_every_tolerance_keeps_its_promise() {
         let mut s = Stream(11);
         let (q, c) = (s.normals(m * d, 5.0), s.normals(n * d, 5.0));
         let w = s.normals(n, 1.0);
-        let centres = Centres::new(&c, &w, d);
+        let centres = Centres::new(&c, &w, d).unwrap();
         let expected = reference(&q, &c, &w, d);
         for device in Device::available() {
             for (relative, rounding) in
@@ -117,7 +117,7 @@ fn every_path_and_every_tolerance_keeps_its_promise() {
             {
                 let tolerance = Tolerance { relative, ..Tolerance::default() };
                 let mut found = vec![0.0; m];
-                log_sums(device, &centres, &q, tolerance, &mut found);
+                log_sums(device, &centres, &q, tolerance, &mut found).unwrap();
                 let e = largest_error(&found, &expected);
                 assert!(e <= 1.01 * relative + rounding, "{device}, d = {d}, tolerance {relative}: {e}");
             }
@@ -133,7 +133,7 @@ fn the_number_of_threads_changes_nothing() {
         let of = |threads| {
             let mut found = vec![0.0; 1_000];
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| log_kernel_sums(&q, &c, &w, d, &mut found));
+            pool.install(|| log_kernel_sums(&q, &c, &w, d, &mut found)).unwrap();
             found
         };
         assert_eq!(of(1), of(3));

@@ -748,6 +748,56 @@ fn a_resumed_fit_gives_the_bytes_of_an_uninterrupted_one() {
     }
 }
 
+/// A race goes on where it was: trials that were finished are not run again, but for the winner's.
+#[test]
+fn a_race_is_resumed_where_it_stopped() {
+    let data = curve(1, 2_200, 3);
+    let options = Options { bandwidth: Bandwidth::Auto, max_blocks: Some(5), ..quick(Task::Regression(1)) };
+    let path = scratch("race");
+    let raced = std::cell::Cell::new(0);
+    let run = |options: &Options, stop: usize| {
+        raced.set(0);
+        fit_until(&data, options, &path, |p| {
+            raced.set(raced.get() + usize::from(p.phase == Phase::Race));
+            raced.get() == stop
+        })
+    };
+    let whole = run(&options, usize::MAX).unwrap().to_bytes().unwrap();
+    let steps = raced.get();
+    for stop in [1, 6, steps / 2, steps - 1, steps] {
+        assert!(matches!(run(&options, stop), Err(Error::Cancelled { .. })));
+        assert_eq!(path.exists(), stop > 4, "a trial has four steps, and a checkpoint comes after it");
+        if path.exists() {
+            let other = run(&Options { seed: Seed(9), ..options.clone() }, usize::MAX);
+            assert!(matches!(other, Err(Error::Checkpoint(_))));
+        }
+        assert!(run(&options, usize::MAX).unwrap().to_bytes().unwrap() == whole, "stopped at {stop}");
+        // What was under way is run again, and the winner's trial.
+        assert!(raced.get() <= steps - stop + 8, "{} steps after {stop} of {steps}", raced.get());
+        assert!(!path.exists(), "a finished fit removes its checkpoint");
+    }
+}
+
+#[test]
+fn where_no_checkpoint_can_be_written_nothing_is_fitted() {
+    let (data, options) = (curve(1, 300, 3), quick(Task::Regression(1)));
+    let file = scratch("no-folder");
+    std::fs::write(&file, "a file").unwrap();
+    let folder = scratch("folder");
+    std::fs::create_dir_all(&folder).unwrap();
+    for path in [file.join("checkpoint"), folder.clone()] {
+        let outcome = fit_until(&data, &options, &path, |_| panic!("a step of a fit"));
+        let message = outcome.map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains(&path.display().to_string()), "{message}");
+    }
+    // A folder that is not there is made.
+    let path = folder.join("new").join("checkpoint");
+    fit_until(&data, &options, &path, |_| false).unwrap();
+    assert_eq!(std::fs::read_dir(folder.join("new")).unwrap().count(), 0, "nothing is left in it");
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_file(&file).unwrap();
+}
+
 /// A checkpoint left by a fit that was stopped after a few blocks.
 fn stopped_fit(data: &Data, options: &Options, name: &str) -> PathBuf {
     let path = scratch(name);

@@ -7,6 +7,7 @@ use riesz::compute::{
     Gram, GramRows, GramSample, GramScratch, Input, Path, StructuredBlock,
 };
 use riesz::data::Rows;
+use riesz::distributions::kde::{log_kernel_sums, log_sums, Centres, Tolerance};
 use riesz::kernel::{FeatureMap, KernelSpec, Scaling};
 use riesz::random::{BlockIndex, Seed};
 use riesz::{Error, Result};
@@ -190,4 +191,42 @@ fn a_changed_feature_map_draws_nothing_unsound() {
         no(&|map| map.scaling.scale.truncate(1), "the scale of the columns");
         no(&|map| map.scaling = Scaling::identity(0), "one column");
     }
+}
+
+#[test]
+fn sums_of_kernels_take_arrays_that_fit() {
+    let (c, w, q) = (vec![0.5; 300 * 3], vec![0.0; 300], vec![0.1; 70 * 3]);
+    let no = |result: Result<()>, what: &str| {
+        let message = refused(result);
+        assert!(message.contains(what), "{message}");
+    };
+    let of = |c: &[f64], w: &[f64], d| Centres::new(c, w, d).map(|_| ());
+    of(&c, &w, 3).unwrap();
+    no(of(&c, &w, 0), "one column");
+    no(of(&c, &w, 7), "expected 7 columns");
+    no(of(&c[3..], &w, 3), "log_weights has 300 numbers, expected 299");
+    no(of(&c, &w[1..], 3), "log_weights has 299 numbers, expected 300");
+    for bad in [f64::NAN, f64::INFINITY] {
+        let mut worse = (c.clone(), w.clone());
+        (worse.0[4], worse.1[5]) = (bad, bad);
+        no(of(&worse.0, &w, 3), "centres");
+        no(of(&c, &worse.1, 3), "log_weights");
+    }
+    for device in Device::available() {
+        let centres = Centres::new(&c, &w, 3).unwrap();
+        for relative in [f64::NAN, f64::NEG_INFINITY, 0.0, 1e-6, f64::INFINITY] {
+            for log_absolute in [f64::NAN, f64::NEG_INFINITY, f64::INFINITY] {
+                let tolerance = Tolerance { relative, log_absolute };
+                let sums =
+                    |q: &[f64], out: usize| log_sums(device, &centres, q, tolerance, &mut vec![0.0; out]);
+                sums(&q, 70).unwrap();
+                no(sums(&q, 69), "the array for the sums has 69 numbers, expected 70");
+                no(sums(&q, 71), "the array for the sums has 71 numbers");
+                no(sums(&q[1..], 69), "columns");
+                no(sums(&[f64::NAN; 3], 1), "queries");
+            }
+        }
+    }
+    log_kernel_sums(&q, &c, &w, 3, &mut [0.0; 70]).unwrap();
+    no(log_kernel_sums(&q, &c, &w, 3, &mut [0.0; 7]), "the array for the sums");
 }

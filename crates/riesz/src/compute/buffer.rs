@@ -55,7 +55,7 @@ impl<T: Number> Buffer<T> {
         // SAFETY: the layout is not empty; the memory is advised before its first touch, then zeroed in full.
         unsafe {
             let Some(start) = NonNull::new(alloc(layout)) else { handle_alloc_error(layout) };
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", not(miri)))]
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
             start.as_ptr().write_bytes(0, bytes);
             self.start = start.cast();

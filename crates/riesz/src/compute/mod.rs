@@ -96,7 +96,7 @@ impl FeatureBlock {
 }
 
 /// Checks that an array has the length that the others it is computed with ask for.
-fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
     if expected == found {
         return Ok(());
     }

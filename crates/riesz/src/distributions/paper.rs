@@ -26,7 +26,7 @@
 //! `bandwidth_bound: ∞`, `smoothness: 1` and `initial_particles` are the text.
 
 use super::factor::{moments, Factor};
-use super::kde::log_kernel_sums;
+use super::kde::fitting_log_kernel_sums;
 use super::model::{even_batches, likelihood_where_possible, log_prior, Model, Particles};
 use super::posterior::{Evidence, Posterior, Stage, StageKind};
 use super::special::log_sum_exp;
@@ -340,7 +340,7 @@ impl<'a> KernelDensity<'a> {
         };
         let log_weights: Vec<f64> = self.weights.iter().map(|w| w.ln()).collect();
         let mut out = vec![0.0; points.len() / d];
-        log_kernel_sums(&scaled(points), &scaled(self.positions), &log_weights, d, &mut out);
+        fitting_log_kernel_sums(&scaled(points), &scaled(self.positions), &log_weights, d, &mut out);
         let normaliser =
             d as f64 * (0.5 * std::f64::consts::TAU.ln() + self.width.ln()) + self.factor.log_determinant();
         out.iter_mut().for_each(|v| *v -= normaliser);

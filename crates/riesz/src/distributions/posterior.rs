@@ -324,11 +324,13 @@ impl Posterior {
     }
 
     fn density(&self) -> &Proposal {
-        self.density.get_or_init(|| {
-            let weights = normalised(&self.log_weights);
-            let block = BlockIndex(DENSITY);
-            Proposal::fit(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block)
-        })
+        if let Some(density) = self.density.get() {
+            return density;
+        }
+        // Not under the lock: a thread of the pool that waits for others may take up another call for the same density.
+        let (weights, block) = (normalised(&self.log_weights), BlockIndex(DENSITY));
+        let fitted = Proposal::fit(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block);
+        self.density.get_or_init(|| fitted)
     }
 }
 

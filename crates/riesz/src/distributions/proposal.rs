@@ -12,7 +12,7 @@
 
 use super::clusters::groups;
 use super::factor::{moments, Factor};
-use super::kde::log_kernel_sums;
+use super::kde::fitting_log_kernel_sums;
 use super::special::{ln_gamma, log_sum_exp};
 use super::weights::systematic;
 use crate::random::{gamma, normals, uniform_open, Address, BlockIndex, Seed, Stream};
@@ -332,7 +332,7 @@ impl Group {
         let queries: Vec<f64> = white.iter().map(|z| z / h).collect();
         let centres: Vec<f64> = self.white.iter().map(|y| a * y / h).collect();
         let log_weights: Vec<f64> = self.weights.iter().map(|w| w.ln()).collect();
-        log_kernel_sums(&queries, &centres, &log_weights, d, &mut out);
+        fitting_log_kernel_sums(&queries, &centres, &log_weights, d, &mut out);
         out.iter_mut().for_each(|v| *v -= self.normaliser(d));
         out
     }

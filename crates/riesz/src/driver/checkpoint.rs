@@ -2,6 +2,7 @@
 
 use crate::data::Rows;
 use crate::error::{Error, Result};
+use crate::model::prepare;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,6 +17,12 @@ pub struct CheckpointPolicy {
 }
 
 impl CheckpointPolicy {
+    /// Makes the folder of the file where there is none, and sees that it can be written to: a fit should not find out
+    /// after an hour.
+    pub fn prepare(&self) -> Result<()> {
+        prepare(&self.path).map_err(|source| Error::Io { path: self.path.clone(), source })
+    }
+
     /// Removes the file of a fit that has finished.
     pub(crate) fn discard(&self) -> Result<()> {
         match std::fs::remove_file(&self.path) {

@@ -85,6 +85,11 @@ impl<'a> Control<'a> {
         self.deadline = budget.and_then(|budget| self.started.checked_add(budget));
     }
 
+    /// Sees that checkpoints, if there are to be any, can be written.
+    pub(crate) fn prepare_checkpoint(&self) -> Result<()> {
+        self.checkpoint.as_ref().map_or(Ok(()), CheckpointPolicy::prepare)
+    }
+
     /// Whether the time budget is spent.
     pub(crate) fn out_of_time(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)

@@ -28,6 +28,7 @@ mod tests;
 
 pub use container::Container;
 pub use header::FORMAT_VERSION;
+pub(crate) use replace::prepare;
 pub use stored::Stored;
 pub use tensor::{Tensor, Values};
 

@@ -9,10 +9,7 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
     if path.file_name().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
     }
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     #[cfg(unix)]
     let opened = File::open(folder)?;
     let (temporary, mut file) = create_temporary(folder)?;
@@ -30,6 +27,28 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
         _ => Err(error),
     })?;
     Ok(())
+}
+
+/// Makes the folder of `path` where there is none, and sees that a file there can be replaced.
+pub(crate) fn prepare(path: &Path) -> io::Result<()> {
+    if path.is_dir() || path.file_name().is_none() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "a folder, not the name of a file"));
+    }
+    let folder = folder_of(path);
+    if folder.exists() && !folder.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::NotADirectory));
+    }
+    fs::create_dir_all(folder)?;
+    let (temporary, file) = create_temporary(folder)?;
+    drop(file);
+    fs::remove_file(temporary)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// A new file with a name nobody uses: other processes and other threads may save at the same time.

@@ -81,6 +81,7 @@ pub fn adaptive(
     if model.observations() == 0 {
         return Err(Error::Empty { what: "data", needed: "one observation" });
     }
+    control.prepare_checkpoint()?;
     control.start(options.max_time);
     let mut run = Run::new(model, options, control)?;
     run.islands(control)?;

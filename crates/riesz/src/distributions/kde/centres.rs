@@ -1,8 +1,10 @@
 //! The centres of a kernel density, in blocks of neighbours.
 
 use super::order::{order, Extent, Leaves};
-use crate::compute::{CentreBlock, CENTRES};
+use crate::compute::{check_length, CentreBlock, CENTRES};
+use crate::data::Rows;
 use crate::distributions::special::log_sum_exp;
+use crate::error::{Error, Result};
 
 /// Centres c_j with weights w_j, in blocks of at most 256 neighbours.
 #[derive(Clone, Debug)]
@@ -38,9 +40,18 @@ impl Leaves for Blocks {
 }
 
 impl Centres {
-    /// Takes the rows of `centres` (n×d, row-major) whose weight is not zero.
-    pub fn new(centres: &[f64], log_weights: &[f64], columns: usize) -> Self {
-        let columns = columns.max(1);
+    /// Takes the rows of `centres` (n×d, row-major, finite) whose weight is not zero.
+    pub fn new(centres: &[f64], log_weights: &[f64], columns: usize) -> Result<Self> {
+        let rows = points("centres", centres, columns)?;
+        check_length("log_weights", rows.len(), log_weights.len())?;
+        if let Some(&value) = log_weights.iter().find(|w| w.is_nan() || **w == f64::INFINITY) {
+            return Err(Error::OutOfRange { name: "log_weights", value, range: "[-inf, inf)" });
+        }
+        Ok(Self::of(centres, log_weights, columns))
+    }
+
+    /// [`Centres::new`] of arrays that fit each other.
+    pub(super) fn of(centres: &[f64], log_weights: &[f64], columns: usize) -> Self {
         let kept: Vec<usize> =
             (0..log_weights.len()).filter(|&j| log_weights[j] != f64::NEG_INFINITY).collect();
         let points: Vec<f64> =
@@ -91,6 +102,19 @@ impl Centres {
             values: &self.values[b * size..(b + 1) * size],
             log_weights: &self.log_weights[b * CENTRES..(b + 1) * CENTRES],
             len: self.blocks[b].len,
+        }
+    }
+}
+
+/// Rows of finite numbers, as many as have an index.
+pub(super) fn points<'a>(what: &'static str, values: &'a [f64], columns: usize) -> Result<Rows<'a>> {
+    let rows = Rows::double(values, columns)?;
+    rows.check_finite(what)?;
+    match u32::try_from(rows.len()) {
+        Ok(_) => Ok(rows),
+        Err(_) => {
+            let expected = format!("those of {} rows at most", u32::MAX);
+            Err(Error::Length { what, expected, found: values.len() })
         }
     }
 }

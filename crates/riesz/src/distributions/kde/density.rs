@@ -80,7 +80,7 @@ impl KernelDensity {
         let mut whitened = rows.clone();
         whiten(&mut whitened, &moments.mean, &factor);
         let log_weights: Vec<f64> = weights.iter().map(|w| w.ln()).collect();
-        let centres = Centres::new(&whitened, &log_weights, columns);
+        let centres = Centres::of(&whitened, &log_weights, columns);
         let log_norm = total.ln() + log_determinant(&factor, columns) + options.kernel.log_integral(columns);
         Ok(Self { options, rows, weights, columns, bandwidth, mean: moments.mean, factor, log_norm, centres })
     }

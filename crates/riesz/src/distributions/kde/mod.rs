@@ -14,4 +14,5 @@ mod tile;
 pub use centres::Centres;
 pub use density::{DensitySummary, KernelDensity};
 pub use options::{BandwidthRule, DensityKernel, DensityOptions, Shape};
+pub(crate) use sums::fitting_log_kernel_sums;
 pub use sums::{log_kernel_sums, log_sums, Tolerance};

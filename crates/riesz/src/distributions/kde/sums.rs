@@ -1,9 +1,10 @@
 //! Sums of kernels at many queries.
 
-use super::centres::Centres;
+use super::centres::{points, Centres};
 use super::order::{order, Extent, Leaf, Leaves};
 use super::tile::Tile;
-use crate::compute::{Device, QUERIES};
+use crate::compute::{check_length, Device, QUERIES};
+use crate::error::Result;
 use rayon::prelude::*;
 
 /// Queries of an ordinary tile, at most, up to three dimensions and beyond: there tiles are wide however few they hold.
@@ -55,17 +56,44 @@ impl Tolerance {
 /// however far the queries are from the centres and the centres from each other. log w_j = −∞ leaves a centre out;
 /// without centres the result is −∞. It depends neither on the number of threads nor on other calls. Use [`Centres`] and
 /// [`log_sums`] where the same centres meet queries more than once.
-pub fn log_kernel_sums(queries: &[f64], centres: &[f64], log_weights: &[f64], d: usize, out: &mut [f64]) {
-    let centres = Centres::new(centres, log_weights, d);
-    log_sums(Device::default(), &centres, queries, Tolerance::default(), out);
+pub fn log_kernel_sums(
+    queries: &[f64],
+    centres: &[f64],
+    log_weights: &[f64],
+    d: usize,
+    out: &mut [f64],
+) -> Result<()> {
+    let centres = Centres::new(centres, log_weights, d)?;
+    log_sums(Device::default(), &centres, queries, Tolerance::default(), out)
+}
+
+/// [`log_kernel_sums`] of arrays that fit each other.
+pub(crate) fn fitting_log_kernel_sums(
+    queries: &[f64],
+    centres: &[f64],
+    log_weights: &[f64],
+    d: usize,
+    out: &mut [f64],
+) {
+    let centres = Centres::of(centres, log_weights, d);
+    log_sums_while(Device::default(), &centres, queries, Tolerance::default(), out, &mut || true);
 }
 
 /// The sums of [`log_kernel_sums`] for centres in blocks, to a tolerance.
 ///
 /// Queries come in tiles of neighbours. A tile meets the blocks of centres in the order of what they could contribute and
 /// stops where the rest is below the tolerance; what that is follows from the boxes around both.
-pub fn log_sums(device: Device, centres: &Centres, queries: &[f64], tolerance: Tolerance, out: &mut [f64]) {
+pub fn log_sums(
+    device: Device,
+    centres: &Centres,
+    queries: &[f64],
+    tolerance: Tolerance,
+    out: &mut [f64],
+) -> Result<()> {
+    let rows = points("queries", queries, centres.columns())?;
+    check_length("the array for the sums", rows.len(), out.len())?;
     log_sums_while(device, centres, queries, tolerance, out, &mut || true);
+    Ok(())
 }
 
 /// [`log_sums`], for as long as `go_on` says so; whether it went to the end.

@@ -125,6 +125,7 @@ impl KernelMachine {
         options.check()?;
         data.check(options.task)?;
         options.kernel.check_domain(data.rows)?;
+        control.prepare_checkpoint()?;
         control.start(options.max_time);
         if options.solver == SolverSpec::Stream {
             let course = Course { passes: options.passes, shuffle: Some(options.seed) };

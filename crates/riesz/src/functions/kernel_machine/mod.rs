@@ -2,6 +2,7 @@
 
 mod calibration;
 mod evidence;
+mod findings;
 mod fit;
 mod machine;
 pub(super) mod options;

@@ -6,6 +6,7 @@
 //! the exponent.
 
 use super::evidence::log_evidence;
+use super::findings::Findings;
 use super::machine::HistoryEntry;
 use super::options::{Bandwidth, ColumnScaling, Options};
 use crate::data::Rows;
@@ -110,7 +111,8 @@ pub(crate) struct Trial {
 struct Leader {
     setting: Setting,
     outlook: f64,
-    trial: Trial,
+    /// `None` where an earlier run has found the outlook.
+    trial: Option<Trial>,
 }
 
 /// Candidates per octave on the coarse grid run from 1.6 times the median distance downwards.
@@ -169,7 +171,7 @@ pub(crate) fn race(
     moments: &Moments,
     damping: f64,
     schedule: Schedule,
-    control: &mut Control<'_>,
+    (findings, control): (&mut Findings<'_>, &mut Control<'_>),
 ) -> Result<(Setting, Option<Trial>)> {
     let sub = Subsample::draw(options, contest);
     let small = sub.contest(contest)?;
@@ -185,18 +187,19 @@ pub(crate) fn race(
         for factor in COARSE {
             let bandwidth = factor * median;
             let setting = Setting { scaling: scaling.clone(), standard, bandwidth, damping };
-            first.consider(&mut best, setting, control)?;
+            first.consider(&mut best, setting, findings, control)?;
         }
     }
     let Some(Leader { setting, .. }) = &best else { return Ok((fallback(moments, damping), None)) };
     let setting = setting.clone();
     for factor in [std::f64::consts::SQRT_2, std::f64::consts::FRAC_1_SQRT_2] {
         let next = Setting { bandwidth: setting.bandwidth * factor, ..setting.clone() };
-        first.consider(&mut best, next, control)?;
+        first.consider(&mut best, next, findings, control)?;
     }
     let start = best.map_or(setting, |leader| leader.setting);
     let (config, block_size) = (schedule.config, schedule.block_size);
-    Stage { options, contest, config, block_size, blocks: SECOND_BLOCKS, schedule }.refine(start, control)
+    let second = Stage { options, contest, config, block_size, blocks: SECOND_BLOCKS, schedule };
+    second.refine(start, findings, control)
 }
 
 /// One stage of the race: what its trials have in common.
@@ -212,23 +215,42 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Narrows the bandwidth while that points lower: more rows and features than the first stage saw can only pull
     /// it down.
-    fn refine(&self, start: Setting, control: &mut Control<'_>) -> Result<(Setting, Option<Trial>)> {
+    fn refine(
+        &self,
+        start: Setting,
+        findings: &mut Findings<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<(Setting, Option<Trial>)> {
         let mut best = None;
         let mut lowest = f64::INFINITY;
         for octave_halves in 0..=MOST_NARROWINGS {
             let bandwidth = start.bandwidth * (-0.5 * f64::from(octave_halves)).exp2();
-            let outlook = self.consider(&mut best, Setting { bandwidth, ..start.clone() }, control)?;
+            let setting = Setting { bandwidth, ..start.clone() };
+            let outlook = self.consider(&mut best, setting, findings, control)?;
             if outlook >= lowest {
                 break;
             }
             lowest = outlook;
         }
-        Ok(match best {
-            Some(Leader { setting, trial, .. }) => {
-                (setting, (trial.history.len() <= self.schedule.max_blocks).then_some(trial))
-            }
-            None => (start, None),
-        })
+        let Some(Leader { setting, outlook, trial }) = best else { return Ok((start, None)) };
+        let trial = trial.map_or_else(|| self.repeat(&setting, outlook, control), Ok)?;
+        Ok((setting, (trial.history.len() <= self.schedule.max_blocks).then_some(trial)))
+    }
+
+    /// A trial again whose outlook an earlier run has found.
+    fn repeat(&self, setting: &Setting, known: f64, control: &mut Control<'_>) -> Result<Trial> {
+        let trial = self.trial(setting, control)?;
+        if !control.out_of_time() {
+            Findings::compare(known, self.outlook(&trial))?;
+        }
+        Ok(trial)
+    }
+
+    /// Where the curve of a trial points: finite, whatever the curve.
+    fn outlook(&self, trial: &Trial) -> f64 {
+        let curve: Vec<f64> = trial.history.iter().filter_map(|entry| entry.held_out_loss).collect();
+        let budget = self.schedule.max_blocks * self.schedule.block_size;
+        outlook(&curve, self.block_size, budget).min(f64::MAX)
     }
 
     /// Runs a trial and returns its outlook; it replaces the best so far if it points lower.
@@ -236,14 +258,19 @@ impl Stage<'_> {
         &self,
         best: &mut Option<Leader>,
         setting: Setting,
+        findings: &mut Findings<'_>,
         control: &mut Control<'_>,
     ) -> Result<f64> {
-        if best.is_some() && control.out_of_time() {
-            return Ok(f64::INFINITY);
-        }
-        let trial = self.trial(&setting, control)?;
-        let curve: Vec<f64> = trial.history.iter().filter_map(|entry| entry.held_out_loss).collect();
-        let outlook = outlook(&curve, self.block_size, self.schedule.max_blocks * self.schedule.block_size);
+        let (outlook, trial) = match findings.next() {
+            Some(outlook) => (outlook, None),
+            None if best.is_some() && control.out_of_time() => return Ok(f64::INFINITY),
+            None => {
+                let trial = self.trial(&setting, control)?;
+                let outlook = self.outlook(&trial);
+                findings.add(outlook)?;
+                (outlook, Some(trial))
+            }
+        };
         if best.as_ref().is_none_or(|leader| outlook < leader.outlook) {
             *best = Some(Leader { setting, outlook, trial });
         }

@@ -2,6 +2,7 @@
 
 use super::descent::Log;
 use super::Fit;
+use crate::compute::Device;
 use crate::driver::CheckpointPolicy;
 use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
@@ -15,8 +16,30 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Where a fit stands, and what tells it from another fit.
+/// The tensor that a checkpoint of a race has, and no other.
+const OUTLOOKS: &str = "outlooks";
+
+/// What tells a fit from another.
+#[derive(Serialize, Deserialize)]
+struct Identity<'a> {
+    options: Cow<'a, Options>,
+    fingerprint: String,
+    path: crate::compute::Path,
+}
+
+/// Where a fit stands, and which it is.
 struct Checkpoint<'a> {
+    identity: Identity<'a>,
+    stand: Stand<'a>,
+}
+
+enum Stand<'a> {
+    /// In the race: the outlooks of the trials so far.
+    Race(Vec<f64>),
+    Blocks(Blocks<'a>),
+}
+
+struct Blocks<'a> {
     header: Header<'a>,
     /// Coefficients of the blocks: blocks × m × C.
     coefficients: (Vec<usize>, Vec<f32>),
@@ -24,12 +47,9 @@ struct Checkpoint<'a> {
     predictions: (Vec<usize>, Cow<'a, [f32]>),
 }
 
-/// Everything about it that is not a tensor.
+/// What of it is not a tensor.
 #[derive(Serialize, Deserialize)]
 struct Header<'a> {
-    options: Cow<'a, Options>,
-    fingerprint: String,
-    path: crate::compute::Path,
     choice: Choice,
     history: Cow<'a, [HistoryEntry]>,
     best: usize,
@@ -42,15 +62,29 @@ impl Stored for Checkpoint<'_> {
     const KIND: &'static str = "checkpoint";
 
     fn store(&self, container: &mut Container) -> Result<()> {
-        let ((blocks, coefficients), (rows, predictions)) = (&self.coefficients, &self.predictions);
-        container.extend_header(&self.header)?;
-        container.insert("coefficients", blocks.clone(), coefficients.clone())?;
+        container.extend_header(&self.identity)?;
+        let Blocks { header, coefficients: (shape, coefficients), predictions: (rows, predictions) } =
+            match &self.stand {
+                Stand::Race(outlooks) => {
+                    return container.insert(OUTLOOKS, vec![outlooks.len()], outlooks.clone())
+                }
+                Stand::Blocks(blocks) => blocks,
+            };
+        container.extend_header(header)?;
+        container.insert("coefficients", shape.clone(), coefficients.clone())?;
         container.insert("predictions", rows.clone(), predictions.to_vec())
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
         if container.header.get("options").is_none() {
             return Err(Error::Checkpoint("it is that of another kind of fit".into()));
+        }
+        let identity = container.header_as()?;
+        if let Ok((shape, outlooks)) = container.f64s(OUTLOOKS) {
+            if shape.len() != 1 || outlooks.iter().any(|v| !v.is_finite()) {
+                return Err(Error::Format("the outlooks of its race are no finite numbers".into()));
+            }
+            return Ok(Self { identity, stand: Stand::Race(outlooks.to_vec()) });
         }
         let mut take = |name: &str| -> Result<(Vec<usize>, Vec<f32>)> {
             let shape = container.f32s(name)?.0.to_vec();
@@ -59,8 +93,16 @@ impl Stored for Checkpoint<'_> {
         };
         let (coefficients, (rows, predictions)) = (take("coefficients")?, take("predictions")?);
         let header: Header<'_> = container.header_as()?;
-        Ok(Self { header, coefficients, predictions: (rows, predictions.into()) })
+        let blocks = Blocks { header, coefficients, predictions: (rows, predictions.into()) };
+        Ok(Self { identity, stand: Stand::Blocks(blocks) })
     }
+}
+
+/// Where a fit goes on.
+pub(super) enum Resumed {
+    /// In the race, with the outlooks found so far.
+    Race(Vec<f64>),
+    Blocks(Box<(BlockState, Log)>),
 }
 
 impl Fit<'_> {
@@ -68,9 +110,6 @@ impl Fit<'_> {
     pub(super) fn save(&self, state: &BlockState, log: &Log, policy: &CheckpointPolicy) -> Result<()> {
         let f = &state.f;
         let header = Header {
-            options: Cow::Borrowed(self.options),
-            fingerprint: self.fingerprint_text(),
-            path: f.device().path(),
             choice: log.choice,
             history: Cow::Borrowed(&log.history),
             best: log.best,
@@ -79,12 +118,22 @@ impl Fit<'_> {
             shifts: log.shifts.clone(),
         };
         let coefficients = (0..f.len()).flat_map(|b| f.coefficients(b).into_owned()).collect();
-        let checkpoint = Checkpoint {
+        let blocks = Blocks {
             header,
             coefficients: (vec![f.len(), f.map().block_size, f.outputs()], coefficients),
             predictions: (vec![self.rows.len(), f.outputs()], Cow::Borrowed(&state.predictions)),
         };
-        checkpoint.save(&policy.path)
+        Checkpoint { identity: self.identity(), stand: Stand::Blocks(blocks) }.save(&policy.path)
+    }
+
+    /// Writes where the race stands.
+    pub(super) fn save_race(&self, outlooks: &[f64], policy: &CheckpointPolicy) -> Result<()> {
+        Checkpoint { identity: self.identity(), stand: Stand::Race(outlooks.to_vec()) }.save(&policy.path)
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        let fingerprint = format!("{:016x}", self.fingerprint);
+        Identity { options: Cow::Borrowed(self.options), fingerprint, path: Device::default().path() }
     }
 
     /// Whether the features of a user's kernel, known by name alone, are those that the predictions of a checkpoint were
@@ -102,21 +151,29 @@ impl Fit<'_> {
     }
 
     /// Continues where a checkpoint of the same fit left off, bit for bit.
-    pub(super) fn resume(&self, path: &Path) -> Result<(BlockState, Log)> {
-        let Checkpoint { header, coefficients, predictions } = Checkpoint::load(path)?;
-        let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
+    pub(super) fn resume(&self, path: &Path) -> Result<Resumed> {
+        let Checkpoint { identity, stand } = Checkpoint::load(path)?;
         let lasting = |options: &Options| Options { max_time: None, chunk: 0, ..options.clone() };
-        if lasting(&header.options) != lasting(self.options) {
+        let own = self.identity();
+        if lasting(&identity.options) != lasting(&own.options) {
             return Err(differs("settings"));
         }
-        if header.fingerprint != self.fingerprint_text() {
+        if identity.fingerprint != own.fingerprint {
             return Err(differs("data"));
         }
-        let map = self.map(&Setting::from_choice(header.choice, &self.moments, &self.options.kernel))?;
-        let mut f = FeatureExpansion::new(map, self.offset.clone());
-        if header.path != f.device().path() {
+        if identity.path != own.path {
             return Err(differs("instruction path (another machine wrote it); its results"));
         }
+        match stand {
+            Stand::Race(outlooks) => Ok(Resumed::Race(outlooks)),
+            Stand::Blocks(blocks) => self.resume_blocks(blocks),
+        }
+    }
+
+    fn resume_blocks(&self, blocks: Blocks<'_>) -> Result<Resumed> {
+        let Blocks { header, coefficients, predictions } = blocks;
+        let map = self.map(&Setting::from_choice(header.choice, &self.moments, &self.options.kernel))?;
+        let mut f = FeatureExpansion::new(map, self.offset.clone());
         let (m, c) = (f.map().block_size, f.outputs());
         let ((shape, coefficients), (rows, predictions)) = (coefficients, predictions);
         let blocks = shape.first().copied().unwrap_or(0);
@@ -136,10 +193,10 @@ impl Fit<'_> {
         }
         let Header { choice, best, absorbing, calibration, .. } = header;
         let log = Log { choice, history, best, absorbing, calibration, shifts };
-        Ok((BlockState::resume(f, predictions.into_owned()), log))
+        Ok(Resumed::Blocks(Box::new((BlockState::resume(f, predictions.into_owned()), log))))
     }
+}
 
-    fn fingerprint_text(&self) -> String {
-        format!("{:016x}", self.fingerprint)
-    }
+fn differs(what: &str) -> Error {
+    Error::Checkpoint(format!("its {what} differ"))
 }

@@ -1,9 +1,11 @@
 //! Adding blocks: when to stop, and what is done with the held-out rows then.
 
+use super::checkpoint::Resumed;
 use super::{Fit, Outcome};
 use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progress};
 use crate::error::Result;
 use crate::functions::kernel_machine::calibration::Calibration;
+use crate::functions::kernel_machine::findings::Findings;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::race::{Choice, Trial};
 use crate::functions::kernel_machine::start::in_units;
@@ -31,8 +33,8 @@ impl Fit<'_> {
     pub(super) fn block(&self, control: &mut Control<'_>) -> Result<Outcome> {
         let checkpoint = control.checkpoint.clone();
         let (mut state, mut log) = match &checkpoint {
-            Some(policy) if policy.path.exists() => self.resume(&policy.path)?,
-            _ => self.begin(control)?,
+            Some(policy) => self.resume_or_begin(policy, control)?,
+            None => self.begin(&mut Findings::new(), control)?,
         };
         let solver = self.config(log.choice.damping).build()?;
         if log.absorbing.is_none() {
@@ -52,8 +54,29 @@ impl Fit<'_> {
         Ok(Outcome { f, standard: choice.standard, calibration, history })
     }
 
-    pub(super) fn begin(&self, control: &mut Control<'_>) -> Result<(BlockState, Log)> {
-        let (setting, trial) = self.choose(control)?;
+    /// Goes on where the checkpoint, if there is one, stands: among the blocks or in the race.
+    fn resume_or_begin(
+        &self,
+        policy: &CheckpointPolicy,
+        control: &mut Control<'_>,
+    ) -> Result<(BlockState, Log)> {
+        let found = match policy.path.exists() {
+            true => match self.resume(&policy.path)? {
+                Resumed::Blocks(stand) => return Ok(*stand),
+                Resumed::Race(outlooks) => outlooks,
+            },
+            false => Vec::new(),
+        };
+        let write = |outlooks: &[f64]| self.save_race(outlooks, policy);
+        self.begin(&mut Findings::kept(found, policy, &write), control)
+    }
+
+    pub(super) fn begin(
+        &self,
+        findings: &mut Findings<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<(BlockState, Log)> {
+        let (setting, trial) = self.choose(findings, control)?;
         let (state, entries) = match trial {
             Some(Trial { state, history }) => (state, history),
             None => {

@@ -6,6 +6,7 @@ mod descent;
 
 use super::calibration::Calibration;
 use super::evidence::square_targets;
+use super::findings::Findings;
 use super::machine::HistoryEntry;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Contest, Schedule, Setting, Trial};
@@ -124,7 +125,11 @@ impl<'a> Fit<'a> {
     }
 
     /// Scaling, bandwidth and damping; where they were raced for, the winner's first blocks.
-    fn choose(&self, control: &mut Control<'_>) -> Result<(Setting, Option<Trial>)> {
+    fn choose(
+        &self,
+        findings: &mut Findings<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<(Setting, Option<Trial>)> {
         let damping = self.default_damping();
         if self.small {
             let shape = (self.max_blocks(), self.block_size());
@@ -151,7 +156,7 @@ impl<'a> Fit<'a> {
         };
         let (config, block_size, max_blocks) = (self.config(damping), self.block_size(), self.max_blocks());
         let schedule = Schedule { config, block_size, max_blocks };
-        race(self.options, &contest, &self.moments, damping, schedule, control)
+        race(self.options, &contest, &self.moments, damping, schedule, (findings, control))
     }
 
     fn map(&self, setting: &Setting) -> Result<FeatureMap> {
@@ -164,7 +169,7 @@ impl<'a> Fit<'a> {
     }
 
     fn ridge(&self, control: &mut Control<'_>) -> Result<Outcome> {
-        let (setting, _) = self.choose(control)?;
+        let (setting, _) = self.choose(&mut Findings::new(), control)?;
         let n = effective_rows(&self.weights);
         // The same noise-to-signal ratio for any number of rows, unless the user knows better.
         let ridge = self.options.ridge.unwrap_or(0.01 / n.max(1.0));
@@ -275,7 +280,7 @@ mod tests {
         let solver = BlockDescentConfig::default().build().unwrap();
         let mut all = [Vec::new(), Vec::new()];
         quietly(|control| {
-            let (mut state, mut log) = fit.begin(control).unwrap();
+            let (mut state, mut log) = fit.begin(&mut Findings::new(), control).unwrap();
             let list = |state: &BlockState| {
                 let f = &state.f;
                 (0..f.len()).flat_map(|b| f.coefficients(b).to_vec()).collect()
