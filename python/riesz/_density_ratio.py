@@ -148,6 +148,47 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
             )
         return self._fitted(ratio)
 
+    def partial_fit(
+        self,
+        X_numerator: ArrayLike,
+        X_denominator: ArrayLike,
+        sample_weight_numerator: ArrayLike | None = None,
+        sample_weight_denominator: ArrayLike | None = None,
+    ) -> "DensityRatioEstimator":
+        """Learn from further rows of both samples, also after :meth:`fit`.
+
+        Where nothing was fitted the first rows decide about bandwidth, scaling and regularisation;
+        from then on every batch takes a stochastic gradient step.
+
+        Parameters
+        ----------
+        X_numerator : array-like or sparse array of shape (n, d)
+            Rows drawn from p.
+        X_denominator : array-like or sparse array of shape (m, d)
+            Rows drawn from q.
+        sample_weight_numerator : array-like of shape (n,), optional
+            Weights of the rows of p; only their proportions count.
+        sample_weight_denominator : array-like of shape (m,), optional
+            Weights of the rows of q; only their proportions count.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_model")
+        numerator = validate_data(self, X_numerator, reset=first, **ROWS)
+        denominator = validate_data(self, X_denominator, reset=False, **ROWS)
+        weights = sample_weights(sample_weight_numerator), sample_weights(sample_weight_denominator)
+        samples = numerator, denominator, *weights
+        with progress(self.verbose) as observer:
+            run: dict[str, Any] = {"n_jobs": self.n_jobs, "observer": observer}
+            if first:
+                return self._fitted(
+                    Ratio.fit(*samples, settings=settings_of(self), stream=True, **run)
+                )
+            self._model.partial_fit(*samples, **run)
+        return self._fitted(self._model)
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return ratios, which are positive, in the precision of ``X``.
 
@@ -191,7 +232,8 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         ----------
         X_numerator : array-like or sparse array of shape (n, d), optional
             Rows drawn from p that were not learnt from. Unless rows are given, the estimate is that
-            of the fit, at rows that were held out.
+            of the fit, at rows that were held out, or that of the last :meth:`partial_fit`, at its
+            rows before they were learnt from.
         X_denominator : array-like or sparse array of shape (m, d), optional
             Rows drawn from q that were not learnt from.
         kind : {"kl", "pearson"}, default="kl"
@@ -208,8 +250,12 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         if kind not in ("kl", "pearson"):
             raise InvalidInput(f"kind = {kind!r} is unknown; expected one of kl, pearson")
         if X_numerator is None and X_denominator is None:
-            held_out: float = self._model.summary()["divergences"][kind]
-            return held_out
+            held_out: dict[str, float] | None = self._model.summary()["divergences"]
+            if held_out is None:
+                raise InvalidInput(
+                    "all rows of the stream were learnt from; give rows of both samples"
+                )
+            return held_out[kind]
         if X_numerator is None or X_denominator is None:
             raise InvalidInput("a divergence takes rows of both samples, or of none")
         numerator, denominator = self._rows(X_numerator), self._rows(X_denominator)

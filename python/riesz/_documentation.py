@@ -54,7 +54,7 @@ block_size : int, optional
     Random features per block; by the number of rows unless given.
 max_blocks : int, optional
     Most blocks; by default as many as make 131,072 features. Of a stream, max_blocks * block_size
-    is the budget of features: 2,048 by default, unlimited with theta. A stream that has
+    is the budget of features: 4,096 by default, unlimited with theta. A stream that has
     reached it refines the features it has.
 sweeps : int, default=0
     Sweeps over the blocks after the first.
@@ -63,13 +63,14 @@ early_stopping : bool, default=True
 max_time : float, optional
     Most seconds; the blocks finished by then are the model.
 batch_size : int, default=512
-    Rows per step of the streaming solver and of :meth:`partial_fit`.
+    Rows per step of the streaming solver and of :meth:`partial_fit`, whose rows wait until they
+    make a batch.
 passes : int, default=1
     Passes of the streaming solver over the rows, each in a random order of its own.
 theta : float, optional
     Streams by doubly stochastic gradients as published: every batch adds a block of features,
     with the step size theta / (t + delay) and targets in units of the first rows. Unless given,
-    steps are preconditioned by what the first 4,096 rows say and have no size to be set.
+    steps are preconditioned by what the first 8,192 rows say and have no size to be set.
 delay : float, optional
     See theta; 0, as published, unless given.
 averaging : float, optional

@@ -113,6 +113,39 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))
 
+    def partial_fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> "KernelNoveltyDetector":
+        """Learn from further rows, also after :meth:`fit`.
+
+        Rows are kept until there are as many as were learnt from before, or 8,192; then the
+        function is averaged with that of the rows kept, and ``offset_`` follows. Where nothing was
+        fitted the first rows, up to 8,192, are fitted anew whenever they have doubled.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+        y : ignored
+            For pipelines.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, not negative.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_model")
+        rows = validate_data(self, X, reset=first, **ROWS)
+        weights = sample_weights(sample_weight)
+        if first:
+            settings = settings_of(self)
+            return self._fitted(
+                Detector.fit(rows, weights, settings=settings, stream=True, n_jobs=self.n_jobs)
+            )
+        self._model.partial_fit(rows, weights, n_jobs=self.n_jobs)
+        return self._fitted(self._model)
+
     def score_samples(self, X: ArrayLike) -> NDArray[Any]:
         """Return the function itself: a weighted mean of kernels, near 0 far from all rows.
 

@@ -96,8 +96,16 @@ class Detector:
         weights: NDArray[np.float32] | None = None,
         *,
         settings: dict[str, Any],
+        stream: bool = False,
         n_jobs: int | None = None,
     ) -> Detector: ...
+    def partial_fit(
+        self,
+        x: _Table,
+        weights: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> None: ...
     def scores(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def summary(self) -> dict[str, Any]: ...
     def to_bytes(self) -> bytes: ...
@@ -258,10 +266,22 @@ class Ratio:
         denominator_weights: NDArray[np.float32] | None = None,
         *,
         settings: dict[str, Any],
+        stream: bool = False,
         n_jobs: int | None = None,
         observer: Callable[[str, int, int, float, float | None, float | None, float], object]
         | None = None,
     ) -> Ratio: ...
+    def partial_fit(
+        self,
+        numerator: _Table,
+        denominator: _Table,
+        numerator_weights: NDArray[np.float32] | None = None,
+        denominator_weights: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+        | None = None,
+    ) -> None: ...
     def log_ratio(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def ratio(self, x: _Table, *, n_jobs: int | None = None) -> NDArray[np.float32]: ...
     def divergences(

@@ -16,24 +16,35 @@ pub struct Detector(NoveltyDetector);
 
 #[pymethods]
 impl Detector {
-    /// Fits to rows `x` with sample weights.
+    /// Fits to rows `x` with sample weights, or begins a stream with them.
     #[staticmethod]
-    #[pyo3(signature = (x, weights=None, *, settings, n_jobs=None))]
+    #[pyo3(signature = (x, weights=None, *, settings, stream=false, n_jobs=None))]
     fn fit(
         py: Python<'_>,
         x: Table<'_>,
         weights: Option<Values<'_>>,
         settings: &Bound<'_, PyDict>,
+        stream: bool,
         n_jobs: Option<isize>,
     ) -> PyResult<Self> {
-        let settings = Settings::new(settings)?;
-        let kernel = settings.take_named("kernel")?;
-        let mut options: NoveltyOptions = settings.read()?;
-        options.kernel = kernel.unwrap_or(options.kernel);
-        options.check().map_err(to_py)?;
+        let (options, rows) = (options(settings)?, x.rows()?);
+        let weights = weights.as_ref().map(|w| values("sample_weight", w)).transpose()?;
+        let fit = if stream { NoveltyDetector::begin } else { NoveltyDetector::fit };
+        attended(py, n_jobs, None, |control| fit(&options, rows, weights, control)).map(Self)
+    }
+
+    /// Learns from further rows.
+    #[pyo3(signature = (x, weights=None, *, n_jobs=None))]
+    fn partial_fit(
+        &mut self,
+        py: Python<'_>,
+        x: Table<'_>,
+        weights: Option<Values<'_>>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<()> {
         let rows = x.rows()?;
         let weights = weights.as_ref().map(|w| values("sample_weight", w)).transpose()?;
-        attended(py, n_jobs, None, |control| NoveltyDetector::fit(&options, rows, weights, control)).map(Self)
+        attended(py, n_jobs, None, |control| self.0.partial_fit(rows, weights, control))
     }
 
     /// Scores, large for usual rows.
@@ -58,6 +69,15 @@ impl Detector {
         summary.set_item("seed", self.0.options().seed.0)?;
         Ok(summary)
     }
+}
+
+fn options(settings: &Bound<'_, PyDict>) -> PyResult<NoveltyOptions> {
+    let settings = Settings::new(settings)?;
+    let kernel = settings.take_named("kernel")?;
+    let mut options: NoveltyOptions = settings.read()?;
+    options.kernel = kernel.unwrap_or(options.kernel);
+    options.check().map_err(to_py)?;
+    Ok(options)
 }
 
 stored!(Detector, NoveltyDetector);

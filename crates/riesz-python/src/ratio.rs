@@ -16,9 +16,9 @@ pub struct Ratio(DensityRatio);
 
 #[pymethods]
 impl Ratio {
-    /// Fits to rows of the numerator and of the denominator, and their sample weights.
+    /// Fits to rows of the numerator and of the denominator, and their sample weights, or begins a stream with them.
     #[staticmethod]
-    #[pyo3(signature = (numerator, denominator, numerator_weights=None, denominator_weights=None, *, settings, n_jobs=None, observer=None))]
+    #[pyo3(signature = (numerator, denominator, numerator_weights=None, denominator_weights=None, *, settings, stream=false, n_jobs=None, observer=None))]
     #[allow(clippy::too_many_arguments)]
     fn fit(
         py: Python<'_>,
@@ -27,18 +27,33 @@ impl Ratio {
         numerator_weights: Option<Values<'_>>,
         denominator_weights: Option<Values<'_>>,
         settings: &Bound<'_, PyDict>,
+        stream: bool,
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let settings = Settings::new(settings)?;
-        let kernel = settings.take_named("kernel")?;
-        let mut options: DensityRatioOptions = settings.read()?;
-        options.kernel = kernel.unwrap_or(options.kernel);
-        options.check().map_err(to_py)?;
+        let options = options(settings)?;
         let p = sample(&numerator, numerator_weights.as_ref())?;
         let q = sample(&denominator, denominator_weights.as_ref())?;
-        attended(py, n_jobs, observer.as_ref(), |control| DensityRatio::fit(&options, p, q, control))
-            .map(Self)
+        let fit = if stream { DensityRatio::begin } else { DensityRatio::fit };
+        attended(py, n_jobs, observer.as_ref(), |control| fit(&options, p, q, control)).map(Self)
+    }
+
+    /// Learns from further rows of both samples.
+    #[pyo3(signature = (numerator, denominator, numerator_weights=None, denominator_weights=None, *, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn partial_fit(
+        &mut self,
+        py: Python<'_>,
+        numerator: Table<'_>,
+        denominator: Table<'_>,
+        numerator_weights: Option<Values<'_>>,
+        denominator_weights: Option<Values<'_>>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let p = sample(&numerator, numerator_weights.as_ref())?;
+        let q = sample(&denominator, denominator_weights.as_ref())?;
+        attended(py, n_jobs, observer.as_ref(), |control| self.0.partial_fit(p, q, control))
     }
 
     /// Logarithms of the ratio.
@@ -84,6 +99,15 @@ impl Ratio {
         let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
+}
+
+fn options(settings: &Bound<'_, PyDict>) -> PyResult<DensityRatioOptions> {
+    let settings = Settings::new(settings)?;
+    let kernel = settings.take_named("kernel")?;
+    let mut options: DensityRatioOptions = settings.read()?;
+    options.kernel = kernel.unwrap_or(options.kernel);
+    options.check().map_err(to_py)?;
+    Ok(options)
 }
 
 stored!(Ratio, DensityRatio);

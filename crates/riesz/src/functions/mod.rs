@@ -3,6 +3,7 @@
 mod density_ratio;
 mod gaussian_process;
 mod geometry;
+mod kept_rows;
 mod kernel_machine;
 mod novelty;
 mod online;

@@ -1,8 +1,9 @@
 //! Novelty detection: which rows are unlike most of those seen.
 
 use super::geometry::{median_distance, Moments};
+use super::kept_rows::{KeptRows, Labelled, CAPACITY};
 use super::kernel_machine::options::{Bandwidth, ColumnScaling};
-use super::kernel_machine::training::{check_weights, Prepared};
+use super::kernel_machine::training::{check_weights, effective_rows, Prepared};
 use super::quantile::weighted_quantile;
 use super::stored::{insert_expansion, take_expansion};
 use crate::compute::FEATURE_MULTIPLE;
@@ -65,6 +66,11 @@ impl NoveltyOptions {
         Self::new(Seed(0))
     }
 
+    /// The share of rows to be called novel.
+    fn share(&self) -> f64 {
+        self.contamination.unwrap_or(self.nu)
+    }
+
     /// Refuses settings outside their domain.
     pub fn check(&self) -> Result<()> {
         OneClassConfig { nu: self.nu }.build()?;
@@ -83,10 +89,16 @@ impl NoveltyOptions {
 ///
 /// f and τ minimise (1/ν) E max(0, τ − f(x)) − τ + ½‖f‖² ([`crate::solver::OneClass`]); the offset is the quantile of f
 /// on all rows at `contamination`, for which the thesis has ν too.
+///
+/// A stream ([`NoveltyDetector::begin`], [`NoveltyDetector::partial_fit`]) averages the functions of successive stretches of rows, each the
+/// minimum on its own, with their rows for weights: f ← (1 − ρ) f + ρ f', where ρ = N'/(N + N'). The offset q keeps what
+/// older rows said beyond these: q ← Q'(f) + (1 − ρ)(q − Q'(f before)), Q' being the quantile on the new rows.
 #[derive(Clone, Debug)]
 pub struct NoveltyDetector {
     f: FeatureExpansion,
     header: Header,
+    /// Rows that f is to be fitted to next: the first ones of a stream, or those of the stretch that is not complete.
+    kept: KeptRows,
 }
 
 /// Everything about a detector that is not a tensor.
@@ -98,6 +110,11 @@ struct Header {
     projection: Projection,
     block_size: usize,
     offset: f64,
+    /// Rows learnt from, and their total weight.
+    rows: usize,
+    weight: f64,
+    /// Whether the rows that are kept have been learnt from: they are the first of a stream.
+    first: bool,
 }
 
 impl NoveltyDetector {
@@ -110,24 +127,97 @@ impl NoveltyDetector {
         control: &mut Control<'_>,
     ) -> Result<Self> {
         options.check()?;
-        if rows.is_empty() {
-            return Err(Error::Empty { what: "X", needed: "one row" });
-        }
-        rows.check_finite("X")?;
-        options.kernel.check_domain(rows)?;
-        check_weights(weights, rows.len())?;
+        check_rows(options, rows, weights)?;
         control.start(None);
+        let count = weights.map_or(rows.len(), |w| w.iter().filter(|w| **w > 0.0).count());
         let data = Prepared::unlabelled(rows, weights);
         let (rows, weights) = (data.rows()?, &data.weights[..]);
         let (map, standard) = feature_map(options, rows, weights)?;
         let f = learn(options, FeatureExpansion::new(map, vec![0.0]), rows, weights, control)?;
-        let mut values = vec![0.0; rows.len()];
-        f.evaluate(rows, &mut values)?;
-        let offset = weighted_quantile(&values, weights, options.contamination.unwrap_or(options.nu));
+        let offset = quantile(options, &f, rows, weights)?;
         let map = f.map();
-        let (bandwidth, projection, block_size) = (map.bandwidth, map.projection, map.block_size);
-        let header = Header { options: options.clone(), bandwidth, standard, projection, block_size, offset };
-        Ok(Self { f, header })
+        let header = Header {
+            options: options.clone(),
+            bandwidth: map.bandwidth,
+            standard,
+            projection: map.projection,
+            block_size: map.block_size,
+            offset,
+            rows: count,
+            weight: effective_rows(weights),
+            first: false,
+        };
+        Ok(Self { f, header, kept: KeptRows::default() })
+    }
+
+    /// The first rows of a stream. A fit to them, which is repeated with those that follow whenever they have doubled, as long as
+    /// they are fewer than 8,192.
+    pub fn begin(
+        options: &NoveltyOptions,
+        rows: Rows<'_>,
+        weights: Option<&[f32]>,
+        control: &mut Control<'_>,
+    ) -> Result<Self> {
+        let mut detector = Self::fit(options, rows, weights, control)?;
+        let weights = weights.map_or_else(|| vec![1.0; rows.len()], <[f32]>::to_vec);
+        let data = Labelled { rows, targets: &[], weights: &weights };
+        let mut kept = KeptRows::default();
+        kept.append_until(CAPACITY, data, 0..rows.len() as u32);
+        if kept.len() < CAPACITY {
+            (detector.header.first, detector.kept) = (true, kept);
+        }
+        Ok(detector)
+    }
+
+    /// Learns from further rows, after a fit or a stream. They are kept until there are as many as before them, or 8,192, so that
+    /// f lags behind by less than that.
+    pub fn partial_fit(
+        &mut self,
+        rows: Rows<'_>,
+        weights: Option<&[f32]>,
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let (expected, found) = (self.columns(), rows.columns());
+        if expected != found {
+            return Err(Error::Columns { expected, found });
+        }
+        check_rows(&self.header.options, rows, weights)?;
+        control.start(None);
+        let (n, mut from) = (rows.len(), 0);
+        let weights = weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
+        let data = Labelled { rows, targets: &[], weights: &weights };
+        while from < n {
+            from += self.kept.append_until(CAPACITY, data, from as u32..n as u32);
+            if self.header.first && self.kept.are_due(self.header.rows) {
+                let KeptRows { w, .. } = &self.kept;
+                *self = Self::begin(&self.header.options, self.kept.rows()?, Some(w), control)?;
+            } else if !self.header.first && self.kept.len() >= CAPACITY.min(self.header.rows) {
+                self.take_in(control)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Averages f with the function of the rows that are kept, which are then let go.
+    fn take_in(&mut self, control: &mut Control<'_>) -> Result<()> {
+        let Self { f, header, kept } = self;
+        let (options, rows) = (&header.options, kept.rows()?);
+        let empty = FeatureExpansion::new(f.map().clone(), vec![0.0]);
+        let new = learn(options, empty, rows, &kept.w, control)?;
+        let weight = effective_rows(&kept.w);
+        let share = weight / (header.weight + weight);
+        let before = quantile(options, f, rows, &kept.w)?;
+        let mean = |(a, b): (&f32, &f32)| ((1.0 - share) * f64::from(*a) + share * f64::from(*b)) as f32;
+        let coefficients = f.coefficients(0).iter().zip(new.coefficients(0).iter()).map(mean).collect();
+        f.replace(0, coefficients);
+        let after = quantile(options, f, rows, &kept.w)?;
+        header.offset = match options.share() {
+            0.0 => after.min(header.offset + after - before),
+            _ => after + (1.0 - share) * (header.offset - before),
+        };
+        (header.rows, header.weight) = (header.rows + kept.len(), header.weight + weight);
+        *kept = KeptRows::default();
+        Ok(())
     }
 
     /// f at `rows`: a weighted mean of kernels, near 0 far from all rows of the fit.
@@ -174,7 +264,8 @@ impl Stored for NoveltyDetector {
 
     fn store(&self, container: &mut Container) -> Result<()> {
         container.set_field("novelty", &self.header)?;
-        insert_expansion(container, &self.f)
+        insert_expansion(container, &self.f)?;
+        self.kept.store(container, "kept")
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
@@ -192,8 +283,32 @@ impl Stored for NoveltyDetector {
         if !header.offset.is_finite() || f.len() != 1 {
             return Err(Error::Format("a detector needs one block and a finite offset".into()));
         }
-        Ok(Self { f, header })
+        let kept = KeptRows::restore(container, "kept", f.columns(), 0)?;
+        let Header { rows, weight, first, .. } = header;
+        if rows == 0 || !weight.is_finite() || weight <= 0.0 || first && kept.len() < rows {
+            return Err(Error::Format(
+                "a detector needs the rows it has learnt from, or their number".into(),
+            ));
+        }
+        Ok(Self { f, header, kept })
     }
+}
+
+/// The quantile of f on `rows` at the share that is called novel.
+fn quantile(options: &NoveltyOptions, f: &FeatureExpansion, rows: Rows<'_>, weights: &[f32]) -> Result<f64> {
+    let mut values = vec![0.0; rows.len()];
+    f.evaluate(rows, &mut values)?;
+    Ok(weighted_quantile(&values, weights, options.share()))
+}
+
+/// Refuses rows that cannot be learnt from.
+fn check_rows(options: &NoveltyOptions, rows: Rows<'_>, weights: Option<&[f32]>) -> Result<()> {
+    if rows.is_empty() {
+        return Err(Error::Empty { what: "X", needed: "one row" });
+    }
+    rows.check_finite("X")?;
+    options.kernel.check_domain(rows)?;
+    check_weights(weights, rows.len())
 }
 
 /// Scaling, bandwidth and one block of features; whether columns are standardised.

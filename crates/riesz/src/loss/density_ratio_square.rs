@@ -57,6 +57,11 @@ impl Loss for DensityRatioSquare {
         let p = share(1.0, targets, weights);
         vec![(p / (1.0 - p)) as f32]
     }
+
+    /// The ratio of p = q.
+    fn stream_start(&self, _targets: &[f32], _weights: &[f32]) -> Vec<f32> {
+        vec![1.0]
+    }
 }
 
 impl Conjugate for DensityRatioSquare {

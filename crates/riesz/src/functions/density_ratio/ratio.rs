@@ -8,9 +8,12 @@ use crate::compute;
 use crate::data::Rows;
 use crate::driver::{run, Again, Control, Phase, Steps};
 use crate::error::{Error, Result};
+use crate::functions::kept_rows::Labelled;
+use crate::functions::kernel_machine::stream::{Course as Passes, Stream};
 use crate::functions::stored::{insert_expansion, take_expansion};
-use crate::functions::HistoryEntry;
+use crate::functions::{HistoryEntry, Options};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
+use crate::loss::Unit;
 use crate::model::{Container, Stored};
 use crate::random::Seed;
 use crate::space::{FeatureExpansion, Function};
@@ -22,10 +25,15 @@ use serde::{Deserialize, Serialize};
 /// ([`DensityRatioLoss`]), learnt by block functional descent: numerator rows have the target +1, denominator rows −1, and each
 /// sample half of the total weight. The number of blocks has the lowest loss on held-out rows; so has the bandwidth from
 /// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from.
+///
+/// A stream ([`DensityRatio::begin`], [`DensityRatio::partial_fit`]) sees both samples as one of rows with targets ±1 and learns
+/// the same f like that of a kernel machine: settled on the first rows, then by a step for every batch.
 #[derive(Clone, Debug)]
 pub struct DensityRatio {
     f: FeatureExpansion,
     header: Header,
+    /// What a stream needs to go on, beside f.
+    stream: Option<Stream>,
 }
 
 /// Everything about a ratio that is not a tensor.
@@ -39,9 +47,35 @@ struct Header {
     block_size: usize,
     path: compute::Path,
     range: Range,
-    divergences: Divergences,
+    divergences: Option<Divergences>,
     history: Vec<HistoryEntry>,
+    /// Whether the file holds what a stream needs to go on.
+    #[serde(default)]
+    streams: bool,
 }
+
+impl Header {
+    fn new(options: &DensityRatioOptions, f: &FeatureExpansion, standard: bool, range: Range) -> Self {
+        let map = f.map();
+        Self {
+            options: options.clone(),
+            bandwidth: map.bandwidth,
+            standard,
+            projection: map.projection,
+            form: map.form,
+            block_size: map.block_size,
+            path: f.device().path(),
+            range,
+            divergences: None,
+            history: Vec::new(),
+            streams: false,
+        }
+    }
+}
+
+/// Rows per step of a stream, of which one says little, and the fewest of either sample in one.
+const BATCH: usize = 2_048;
+const LEAST: usize = 16;
 
 /// What ratios can be told from zero and from infinity: from 1/n_p to n_q. Where r < 1/n_p or r > n_q on a set, the
 /// sample of p or of q has less than one row there on average.
@@ -55,6 +89,16 @@ impl Range {
     fn of(samples: &Samples) -> Self {
         let [numerator, denominator] = samples.sizes();
         Self { least: 1.0 / numerator as f64, most: denominator as f64 }
+    }
+
+    /// Rows of both samples.
+    fn rows(&self) -> f64 {
+        1.0 / self.least + self.most
+    }
+
+    /// The range after as many further rows as `other` is of.
+    fn after(&self, other: Self) -> Self {
+        Self { least: 1.0 / (1.0 / self.least + 1.0 / other.least), most: self.most + other.most }
     }
 
     /// log r from f.
@@ -85,8 +129,8 @@ pub struct DensityRatioSummary {
     pub block_size: usize,
     /// Input columns.
     pub columns: usize,
-    /// Estimates from held-out rows.
-    pub divergences: Divergences,
+    /// Estimates from rows not learnt from before; `None` after the first rows of a stream.
+    pub divergences: Option<Divergences>,
     /// Seed.
     pub seed: u64,
     /// The objective on training and held-out rows, block by block, while the number of blocks was chosen.
@@ -112,20 +156,55 @@ impl DensityRatio {
         let log_ratio = |&u: &f32| range.log_ratio(options.loss, u);
         let held: Vec<f32> = course.held.values.iter().map(log_ratio).collect();
         let divergences = Divergences::of(&held, &course.held.targets, &course.held.weights);
-        let map = f.map();
-        let header = Header {
-            options: options.clone(),
-            bandwidth: map.bandwidth,
-            standard: course.setting.standard,
-            projection: map.projection,
-            form: map.form,
-            block_size: map.block_size,
-            path: f.device().path(),
-            range,
-            divergences,
-            history: course.history,
-        };
-        Ok(Self { f, header })
+        let mut header = Header::new(options, &f, course.setting.standard, range);
+        (header.divergences, header.history) = (Some(divergences), course.history);
+        Ok(Self { f, header, stream: None })
+    }
+
+    /// The first rows of a stream: settles on them what is left open, then learns from them, the samples taking turns.
+    pub fn begin(
+        options: &DensityRatioOptions,
+        numerator: Sample<'_>,
+        denominator: Sample<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<Self> {
+        options.check()?;
+        let samples = Samples::new(numerator, denominator)?.interleaved()?;
+        options.kernel.check_domain(samples.rows()?)?;
+        control.start(options.max_time);
+        let passes = Passes { passes: 1, shuffle: None };
+        let loss = |_: &[Unit]| Ok(options.loss.build());
+        let stream =
+            Stream::begin(&streaming(options, &samples), &loss, labelled(&samples)?, passes, control)?;
+        let f = stream.function();
+        let header = Header::new(options, &f, stream.standard, Range::of(&samples));
+        Ok(Self { f, header, stream: Some(stream) })
+    }
+
+    /// Learns from further rows of both samples, after a fit or a stream: a step for every batch, each sample with half of its
+    /// weight. Divergences are estimated at these rows before they are learnt from.
+    pub fn partial_fit(
+        &mut self,
+        numerator: Sample<'_>,
+        denominator: Sample<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let options = self.header.options.clone();
+        let samples = Samples::new(numerator, denominator)?.interleaved()?;
+        control.start(options.max_time);
+        let before = self.log_ratio(samples.rows()?)?;
+        let machine = streaming(&options, &samples);
+        let stream = self.stream.get_or_insert_with(|| {
+            Stream::after(self.f.clone(), self.header.standard, self.header.range.rows(), &machine)
+        });
+        stream.learn(&machine, &|_| Ok(options.loss.build()), labelled(&samples)?, control)?;
+        self.f = stream.function();
+        let range = self.header.range.after(Range::of(&samples));
+        let divergences = Some(Divergences::of(&before, &samples.targets, &samples.weights));
+        let history = std::mem::take(&mut self.header.history);
+        self.header =
+            Header { divergences, history, ..Header::new(&options, &self.f, stream.standard, range) };
+        Ok(())
     }
 
     /// log p/q at `rows`, from −log n_p to log n_q: ratios beyond cannot be told from none and from infinity.
@@ -155,8 +234,9 @@ impl DensityRatio {
         Ok(Divergences::of(&values, &targets, &vec![1.0; targets.len()]))
     }
 
-    /// Divergences of p from q, estimated in the fit at rows that were held out.
-    pub fn held_out_divergences(&self) -> Divergences {
+    /// Divergences of p from q, estimated in the fit at rows that were held out, or in a stream at the last rows before they were
+    /// learnt from; `None` after the first rows of a stream.
+    pub fn held_out_divergences(&self) -> Option<Divergences> {
         self.header.divergences
     }
 
@@ -188,9 +268,10 @@ impl Stored for DensityRatio {
 
     fn store(&self, container: &mut Container) -> Result<()> {
         let mut header = self.header.clone();
-        header.options.max_time = None;
+        (header.options.max_time, header.streams) = (None, self.stream.is_some());
         container.set_field("density_ratio", &header)?;
-        insert_expansion(container, &self.f)
+        insert_expansion(container, &self.f)?;
+        self.stream.as_ref().map_or(Ok(()), |stream| stream.store(container))
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
@@ -209,8 +290,19 @@ impl Stored for DensityRatio {
             seed: header.options.seed,
             scaling,
         })?;
-        Ok(Self { f, header })
+        let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;
+        Ok(Self { f, header, stream })
     }
+}
+
+/// Settings of the stream, with batches that have rows of both samples.
+fn streaming(options: &DensityRatioOptions, samples: &Samples) -> Options {
+    let [p, q] = samples.sizes();
+    Options { batch_size: BATCH.max(LEAST * samples.len().div_ceil(p.min(q))), ..options.machine() }
+}
+
+fn labelled(samples: &Samples) -> Result<Labelled<'_>> {
+    Ok(Labelled { rows: samples.rows()?, targets: &samples.targets, weights: &samples.weights })
 }
 
 /// As many blocks as the course decided for, on all rows.

@@ -93,6 +93,20 @@ impl Samples {
         Ok(Self { x, columns, targets, weights })
     }
 
+    /// The rows of both samples in turn, so that any stretch of them has about the share of each that all have.
+    pub(super) fn interleaved(self) -> Result<Self> {
+        let sizes = self.sizes();
+        let place = |i: usize| match i < sizes[0] {
+            true => (i as f64 + 0.5) / sizes[0] as f64,
+            false => ((i - sizes[0]) as f64 + 0.5) / sizes[1] as f64,
+        };
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_by(|&a, &b| place(a as usize).total_cmp(&place(b as usize)));
+        let pick = |values: &[f32]| order.iter().map(|&i| values[i as usize]).collect();
+        let (targets, weights) = (pick(&self.targets), pick(&self.weights));
+        Ok(Self { x: self.rows()?.gather(&order), targets, weights, ..self })
+    }
+
     pub(super) fn rows(&self) -> Result<Rows<'_>> {
         Rows::single(&self.x, self.columns)
     }
@@ -226,6 +240,16 @@ mod tests {
         for (x, y) in part.x.iter().zip(&part.targets) {
             assert_eq!(*y, if *x < 50.0 { 1.0 } else { -1.0 });
         }
+    }
+
+    /// Two of p and six of q: one of p, three of q, whatever stretch of four one looks at.
+    #[test]
+    fn interleaved_samples_take_turns() {
+        let all = samples([2, 6]).interleaved().unwrap();
+        assert_eq!(all.x, [2.0, 0.0, 3.0, 4.0, 5.0, 1.0, 6.0, 7.0]);
+        assert_eq!(all.targets, [-1.0, 1.0, -1.0, -1.0, -1.0, 1.0, -1.0, -1.0]);
+        let expected = all.targets.iter().map(|y| if *y > 0.0 { 2.0 } else { 2.0 / 3.0 });
+        assert!(all.weights.iter().zip(expected).all(|(w, expected): (_, f32)| (w - expected).abs() < 1e-6));
     }
 
     /// A weight is a repetition, up to the scale of all weights, and zero is absence.

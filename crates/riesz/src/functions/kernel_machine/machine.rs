@@ -3,12 +3,14 @@
 use super::calibration::Calibration;
 use super::fit::{class_of, Fit};
 use super::options::{Options, SolverSpec, Task};
-use super::stream::{Course, Labelled, Stream};
+use super::start::loss_in;
+use super::stream::{Course, Stream};
 use super::training::{effective_rows, encode, Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
 use crate::driver::{fingerprint, Control};
 use crate::error::{Error, Result};
+use crate::functions::kept_rows::Labelled;
 use crate::functions::stored::{insert_expansion, take_expansion};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::{Loss, LossSpec};
@@ -85,7 +87,7 @@ struct Header {
     path: compute::Path,
     calibration: Option<Calibration>,
     history: Vec<HistoryEntry>,
-    /// Total weight of the rows learnt from.
+    /// Total weight of the rows of the fit.
     #[serde(default)]
     seen: f64,
     /// Whether the file holds what a stream needs to go on.
@@ -159,7 +161,8 @@ impl KernelMachine {
         check_targets(&loss, options.task, data)?;
         let (targets, weights) = labels(data, options.task, &loss);
         let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
-        let stream = Stream::begin(options, &loss, labelled, course, control)?;
+        let stream =
+            Stream::begin(options, &|units| loss_in(&loss, options.task, units), labelled, course, control)?;
         let f = stream.function();
         let header = Header::new(options, loss, &f, stream.standard);
         Ok(Self { f, header, class_names: Vec::new(), stream: Some(stream) })
@@ -177,6 +180,10 @@ impl KernelMachine {
     /// Learns from further rows, after a fit or a stream: a step for every batch, in their order.
     pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
         let Header { options, loss, .. } = &self.header;
+        let (expected, found) = (self.f.columns(), data.rows.columns());
+        if expected != found {
+            return Err(Error::Columns { expected, found });
+        }
         data.check(options.task)?;
         options.kernel.check_domain(data.rows)?;
         check_targets(loss, options.task, data)?;
@@ -184,10 +191,9 @@ impl KernelMachine {
         let (targets, weights) = labels(data, options.task, loss);
         let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
         let stream = self.stream.get_or_insert_with(|| {
-            Stream::after(self.f.clone(), self.header.standard, self.header.seen, options.batch_size)
+            Stream::after(self.f.clone(), self.header.standard, self.header.seen, options)
         });
-        stream.learn(options, loss, labelled, control)?;
-        self.header.seen += effective_rows(&weights);
+        stream.learn(options, &|units| loss_in(loss, options.task, units), labelled, control)?;
         self.f = stream.function();
         self.header.describe(&self.f, stream.standard);
         Ok(())

@@ -8,7 +8,7 @@ mod machine;
 pub(super) mod options;
 pub(super) mod race;
 pub(super) mod start;
-mod stream;
+pub(super) mod stream;
 pub(super) mod training;
 
 pub use calibration::Calibration;

@@ -130,7 +130,7 @@ pub struct Options {
     /// Features per block; `None`: by the number of rows.
     pub block_size: Option<usize>,
     /// Most blocks; `None`: as many as make 131,072 features (ridge: 64 blocks). Of a stream it is the budget of features, in
-    /// blocks: 2,048 features unless given, and no limit with θ.
+    /// blocks: 4,096 features unless given, and no limit with θ.
     pub max_blocks: Option<usize>,
     /// Sweeps over the blocks after the first.
     pub sweeps: usize,

@@ -2,46 +2,34 @@
 //!
 //! By default the first rows are kept, up to [`CAPACITY`], and settle scaling, bandwidth, ridge, the unit of the targets and a
 //! preconditioner; from then on every batch takes one step of [`PreconditionedSgd`] on a fixed number of features, and the
-//! average of the iterates is the answer. With a step size θ of one's own it is the published algorithm instead, doubly
+//! average of the iterates is the answer. A batch is filled up by as many calls as it takes, so that from [`CAPACITY`] rows on the
+//! same rows lead to the same bits in however many calls they come. With a step size θ of one's own it is the published algorithm instead, doubly
 //! stochastic gradients (thesis Algorithm 1): one fresh block of features per batch with γ_t = θ/(t + t₀).
 
-use super::options::{Options, Task};
-use super::race::{decided, fallback, scaling, scalings, Setting};
-use super::start::{in_units, loss_in, standardise};
-use crate::compute::Device;
+mod choose;
+
+use super::options::{Options, Task, MOST_FEATURES};
+use super::race::Setting;
+use super::start::{in_units, standardise};
+use super::training::effective_rows;
 use crate::data::Rows;
-use crate::driver::{run, Control, Minibatches, Phase, Steps};
+use crate::driver::{run, Control, Ended, Minibatches, Phase, Steps};
 use crate::error::{Error, Result};
-use crate::functions::geometry::{median_distance, Moments};
+use crate::functions::kept_rows::{Across, KeptRows, Labelled, CAPACITY};
 use crate::functions::stored::{insert_iterate, take_iterate};
-use crate::loss::{Loss, LossSpec, Unit};
+use crate::loss::{Loss, Unit};
 use crate::model::Container;
 use crate::operator::Evaluation;
 use crate::random::{BlockIndex, Permutation, Seed, Stream as Purpose};
 use crate::solver::{
-    FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, RidgePath, Samples, Schedule, SgdState,
-    StreamRidge,
+    FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, Samples, Schedule, SgdState,
 };
 use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures, Function};
+use choose::{choose, features};
 use serde::{Deserialize, Serialize};
 
-/// First rows that are kept until they have settled everything.
-pub(crate) const CAPACITY: usize = 8_192;
-/// Features, unless the user says otherwise.
-const FEATURES: usize = 4_096;
 /// Features per block of the published algorithm, unless the user says otherwise.
 const BLOCK: usize = 512;
-/// Fewest features, and fewest rows that are raced on.
-const LEAST_FEATURES: usize = 512;
-const LEAST_ROWS: usize = 64;
-/// Bandwidths that are compared, in median distances, widest first.
-const BANDWIDTHS: [f64; 4] = [2.0, 1.0, 0.5, 0.25];
-/// Ridges ν that are compared.
-const RIDGES: [f64; 5] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
-/// Features of the comparison.
-const RACE_FEATURES: usize = 1_024;
-/// Errors within this factor are taken for equal: the narrower bandwidth goes on, since rows to come only pull it down.
-const TIE: f64 = 1.01;
 /// ν of the published algorithm, unless the user says otherwise.
 const RIDGE: f64 = 1e-4;
 
@@ -52,6 +40,8 @@ pub(crate) struct Stream {
     pub standard: bool,
     /// Units of the targets.
     units: Vec<Unit>,
+    /// Total weight of the rows seen.
+    seen: f64,
     learner: Learner,
 }
 
@@ -63,19 +53,13 @@ enum Learner {
 
 #[derive(Clone)]
 struct Preconditioned {
-    /// The first rows; `None` once there were enough of them.
-    buffer: Option<Buffer>,
+    /// The first rows; none once there were enough of them.
+    first: KeptRows,
     /// How many of them had a say when everything was last settled.
     settled: usize,
+    /// Rows that do not make a batch yet, with targets in their units.
+    waiting: KeptRows,
     state: PreconditionedState,
-}
-
-/// Rows, targets and weights that were copied.
-#[derive(Clone, Default)]
-struct Buffer {
-    x: Vec<f32>,
-    y: Vec<f32>,
-    w: Vec<f32>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -87,14 +71,6 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Rows with encoded targets and explicit weights.
-#[derive(Clone, Copy)]
-pub(crate) struct Labelled<'a> {
-    pub rows: Rows<'a>,
-    pub targets: &'a [f32],
-    pub weights: &'a [f32],
-}
-
 /// How often, and in which order, the rows of a call are learnt from.
 #[derive(Clone, Copy)]
 pub(crate) struct Course {
@@ -103,18 +79,8 @@ pub(crate) struct Course {
     pub shuffle: Option<Seed>,
 }
 
-impl Buffer {
-    /// Appends some rows of positive weight.
-    fn append(&mut self, data: Labelled<'_>, order: &[u32]) {
-        let t = data.targets.len() / data.rows.len();
-        let some: Vec<u32> = order.iter().copied().filter(|&i| data.weights[i as usize] > 0.0).collect();
-        self.x.extend(data.rows.gather(&some));
-        for i in some.into_iter().map(|i| i as usize) {
-            self.y.extend_from_slice(&data.targets[i * t..(i + 1) * t]);
-            self.w.push(data.weights[i]);
-        }
-    }
-}
+/// The loss of targets in given units, one unit for each target.
+pub(crate) type LossIn<'l> = &'l dyn Fn(&[Unit]) -> Result<Box<dyn Loss>>;
 
 fn scaled(targets: &[f32], units: &[Unit]) -> Vec<f32> {
     targets.iter().enumerate().map(|(i, &y)| units[i % units.len()].scaled(y)).collect()
@@ -124,7 +90,7 @@ impl Stream {
     /// Begins with the first rows of `data` and learns from all of them.
     pub(crate) fn begin(
         options: &Options,
-        spec: &LossSpec,
+        loss: LossIn<'_>,
         data: Labelled<'_>,
         course: Course,
         control: &mut Control<'_>,
@@ -134,20 +100,19 @@ impl Stream {
             Some(seed) => Permutation::new(seed, Purpose::Shuffle, BlockIndex(0), n).indices().to_vec(),
             None => (0..n as u32).collect(),
         };
-        let mut buffer = Buffer::default();
-        let taken = n.min(CAPACITY);
-        buffer.append(data, &order[..taken]);
-        let mut stream = Self::settle(options, spec, buffer, control)?;
-        let from = if let Learner::Preconditioned(_) = stream.learner { taken } else { 0 };
-        stream.learn_from(options, spec, data, (from, course), control)?;
+        let mut first = KeptRows::default();
+        let taken = first.append_until(CAPACITY, data, order);
+        let mut stream = Self::settle(options, loss, &first, control)?;
+        let from = stream.keep(first).map_or(0, |()| taken);
+        stream.learn_from(options, loss, data, (from, course), control)?;
         Ok(stream)
     }
 
-    /// Goes on from a function that a fit to rows of total weight `seen` returned.
-    pub(crate) fn after(f: FeatureExpansion, standard: bool, seen: f64, batch: usize) -> Self {
-        let state = SgdState { f, step: (seen / batch as f64).ceil() as u64 };
-        let units = vec![Unit::IDENTITY];
-        Self { standard, units, learner: Learner::DoublyStochastic(Box::new(state)) }
+    /// Goes on from a function that a fit to rows of total weight `seen` returned, up to as many blocks as a fit can have.
+    pub(crate) fn after(f: FeatureExpansion, standard: bool, seen: f64, options: &Options) -> Self {
+        let most = options.max_blocks.unwrap_or(MOST_FEATURES / f.map().block_size).max(f.len());
+        let learner = Learner::DoublyStochastic(Box::new(SgdState::new(f.limited_to(most))));
+        Self { standard, units: vec![Unit::IDENTITY], seen, learner }
     }
 
     /// The function learnt so far, in the units of the targets as they are.
@@ -163,63 +128,101 @@ impl Stream {
     pub(crate) fn learn(
         &mut self,
         options: &Options,
-        spec: &LossSpec,
+        loss: LossIn<'_>,
         data: Labelled<'_>,
         control: &mut Control<'_>,
     ) -> Result<()> {
-        let n = data.rows.len();
         let mut from = 0;
         if let Learner::Preconditioned(learner) = &mut self.learner {
-            if let Some(buffer) = &mut learner.buffer {
-                let taken = n.min(CAPACITY - buffer.w.len());
-                buffer.append(data, &(0..taken as u32).collect::<Vec<_>>());
-                if buffer.w.len() >= CAPACITY.min(2 * learner.settled) {
-                    *self = Self::settle(options, spec, std::mem::take(buffer), control)?;
+            if learner.settled < CAPACITY {
+                let first = &mut learner.first;
+                let taken = first.append_until(CAPACITY, data, 0..data.rows.len() as u32);
+                if first.are_due(learner.settled) {
+                    let mut next = Self::settle(options, loss, first, control)?;
+                    next.keep(std::mem::take(first));
+                    *self = Self { seen: self.seen, ..next };
                     from = taken;
                 }
             }
         }
-        self.learn_from(options, spec, data, (from, Course { passes: 1, shuffle: None }), control)
+        self.learn_from(options, loss, data, (from, Course { passes: 1, shuffle: None }), control)
+    }
+
+    /// Keeps the rows that everything was settled by while there can be more of them; `None` where they do not count as learnt
+    /// from.
+    fn keep(&mut self, first: KeptRows) -> Option<()> {
+        let Learner::Preconditioned(learner) = &mut self.learner else { return None };
+        if first.len() < CAPACITY {
+            learner.first = first;
+        }
+        Some(())
     }
 
     /// Takes the steps of the rows from the `from`-th of the first pass on.
     fn learn_from(
         &mut self,
         options: &Options,
-        spec: &LossSpec,
+        loss: LossIn<'_>,
         data: Labelled<'_>,
         (from, course): (usize, Course),
         control: &mut Control<'_>,
     ) -> Result<()> {
-        let loss = loss_in(spec, options.task, &self.units)?;
+        let loss = loss(&self.units)?;
         let targets = scaled(data.targets, &self.units);
-        let size = options.batch_size;
-        let mut batches = Minibatches::new(data.rows, &targets, data.weights, size, course.shuffle);
+        let data = Labelled { targets: &targets, ..data };
+        let n = data.rows.len();
+        let size = match (&self.learner, options.theta) {
+            // Batches of one size, since all take steps of one length.
+            (Learner::DoublyStochastic(_), None) => n.div_ceil(n.div_ceil(options.batch_size)),
+            _ => options.batch_size,
+        };
+        let mut batches = Minibatches::new(data.rows, data.targets, data.weights, size, course.shuffle);
         batches.skip_to(from);
         let mut monitor = Steps::passes(Phase::Stream, course.passes, batches.len());
         match &mut self.learner {
             Learner::Preconditioned(learner) => {
-                let solver = PreconditionedSgd::new(&*loss);
-                run(&solver, &mut learner.state, &mut batches, &mut monitor, control)?;
+                let (solver, state) = (PreconditionedSgd::new(&*loss), &mut learner.state);
+                if course.shuffle.is_some() {
+                    run(&solver, state, &mut batches, &mut monitor, control)?;
+                } else {
+                    let mut across = Across::new(&mut learner.waiting, data, from, size);
+                    let mut monitor = Steps::passes(Phase::Stream, 1, across.len());
+                    if run(&solver, state, &mut across, &mut monitor, control)? != Ended::OutOfTime {
+                        across.fill();
+                    }
+                }
             }
             Learner::DoublyStochastic(state) => {
-                let (schedule, ridge) = schedule(options, &*loss, state, data.rows)?;
+                let share = size as f64 / options.batch_size as f64;
+                let (schedule, ridge) = match options.theta {
+                    Some(theta) => published(options, theta),
+                    None => {
+                        state.step = (self.seen / options.batch_size as f64).ceil() as u64;
+                        after_a_fit(options, &*loss, &state.f, data.rows, share)?
+                    }
+                };
                 let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &*loss)?;
                 run(&solver, state, &mut batches, &mut monitor, control)?;
             }
         }
+        self.seen += effective_rows(data.weights);
         Ok(())
     }
 
-    /// Decides on everything by the rows of the buffer, and fits them.
-    fn settle(options: &Options, spec: &LossSpec, buffer: Buffer, control: &mut Control<'_>) -> Result<Self> {
+    /// Decides on everything by the first rows, and fits them.
+    fn settle(
+        options: &Options,
+        loss: LossIn<'_>,
+        first: &KeptRows,
+        control: &mut Control<'_>,
+    ) -> Result<Self> {
         control.check(0)?;
-        let rows = Rows::single(&buffer.x, buffer.x.len() / buffer.w.len())?;
+        let rows = first.rows()?;
         let (Task::Regression(size) | Task::Classification(size)) = options.task;
-        let (targets, units) = standardise(&*spec.build(size)?, &buffer.y, &buffer.w);
-        let loss = loss_in(spec, options.task, &units)?;
-        let offset = loss.stream_start(&targets, &buffer.w);
-        let samples = Samples { batch: rows, targets: &targets, weights: &buffer.w };
+        let (targets, units) = standardise(&*loss(&vec![Unit::IDENTITY; size])?, &first.y, &first.w);
+        let loss = loss(&units)?;
+        let offset = loss.stream_start(&targets, &first.w);
+        let samples = Samples { batch: rows, targets: &targets, weights: &first.w };
         let (setting, ridge) = choose(options, &*loss, &offset, samples, control)?;
         control.check(0)?;
         let Setting { standard, bandwidth, scaling, .. } = setting;
@@ -230,19 +233,15 @@ impl Stream {
             if let Some(power) = options.averaging {
                 f = f.averaging(Averaging { power });
             }
-            return Ok(Self {
-                standard,
-                units,
-                learner: Learner::DoublyStochastic(Box::new(SgdState::new(f))),
-            });
+            let learner = Learner::DoublyStochastic(Box::new(SgdState::new(f)));
+            return Ok(Self { standard, units, seen: 0.0, learner });
         }
         let map = options.feature_map(bandwidth, features(options, rows.len()), scaling)?;
         let f = FixedFeatures::new(map, offset, 1);
         let state = PreconditionedSgd::new(&*loss).begin(f, samples, ridge, options.averaging)?;
-        let settled = buffer.w.len();
-        let buffer = (settled < CAPACITY).then_some(buffer);
-        let learner = Preconditioned { buffer, settled, state };
-        Ok(Self { standard, units, learner: Learner::Preconditioned(Box::new(learner)) })
+        let (first, settled, waiting) = (KeptRows::default(), first.len(), KeptRows::default());
+        let learner = Learner::Preconditioned(Box::new(Preconditioned { first, settled, waiting, state }));
+        Ok(Self { standard, units, seen: 0.0, learner })
     }
 }
 
@@ -251,152 +250,75 @@ impl Stream {
 struct Header {
     standard: bool,
     units: Vec<Unit>,
+    seen: f64,
     /// Steps of doubly stochastic gradients; `None`: preconditioned ones.
     step: Option<u64>,
     settled: usize,
-    /// Whether the first rows are still kept.
-    buffered: bool,
 }
 
 impl Stream {
     /// Adds what a stream needs to go on, to the same bits, to the container of its machine.
     pub(crate) fn store(&self, container: &mut Container) -> Result<()> {
-        let (standard, units) = (self.standard, self.units.clone());
-        match &self.learner {
-            Learner::DoublyStochastic(state) => {
-                let SgdState { f, step } = &**state;
-                let header = Header { standard, units, step: Some(*step), settled: 0, buffered: false };
-                container.set_field("stream", &header)?;
-                insert_iterate(container, f)
-            }
+        let Self { standard, units, seen, learner } = self;
+        let (step, settled) = match learner {
+            Learner::DoublyStochastic(state) => (Some(state.step), 0),
+            Learner::Preconditioned(learner) => (None, learner.settled),
+        };
+        let header = Header { standard: *standard, units: units.clone(), seen: *seen, step, settled };
+        container.set_field("stream", &header)?;
+        match learner {
+            Learner::DoublyStochastic(state) => insert_iterate(container, &state.f),
             Learner::Preconditioned(learner) => {
-                let Preconditioned { buffer, settled, state } = &**learner;
-                let header =
-                    Header { standard, units, step: None, settled: *settled, buffered: buffer.is_some() };
-                container.set_field("stream", &header)?;
-                let Buffer { x, y, w } = buffer.clone().unwrap_or_default();
-                for (name, values) in [("stream.x", x), ("stream.y", y), ("stream.w", w)] {
-                    container.insert(name, vec![values.len()], values)?;
-                }
-                state.store(container)?;
-                insert_iterate(container, state.f.as_expansion())
+                learner.first.store(container, "stream.first")?;
+                learner.waiting.store(container, "stream.waiting")?;
+                learner.state.store(container)?;
+                insert_iterate(container, learner.state.f.as_expansion())
             }
         }
     }
 
     /// Takes out what [`Stream::store`] added; `f` is the function of the machine.
     pub(crate) fn restore(container: &mut Container, f: &FeatureExpansion) -> Result<Self> {
-        let Header { standard, units, step, settled, buffered } = container.field("stream")?;
+        let Header { standard, units, seen, step, settled } = container.field("stream")?;
         if units.is_empty() {
             return Err(Error::Format("a stream needs the units of its targets".into()));
         }
         let iterate = take_iterate(container, f.map().clone(), f.outputs())?;
         if let Some(step) = step {
             let learner = Learner::DoublyStochastic(Box::new(SgdState { f: iterate, step }));
-            return Ok(Self { standard, units, learner });
+            return Ok(Self { standard, units, seen, learner });
         }
         if iterate.len() != 1 {
             return Err(Error::Format("a preconditioned stream has one block of features".into()));
         }
-        let mut take = |name: &str| {
-            let count = container.f32s(name)?.1.len();
-            container.take_f32s(name, &[count])
-        };
-        let buffer = Buffer { x: take("stream.x")?, y: take("stream.y")?, w: take("stream.w")? };
-        let n = buffer.w.len();
-        if buffered
-            && (n == 0
-                || n >= CAPACITY
-                || buffer.x.len() != n * f.columns()
-                || !buffer.y.len().is_multiple_of(n))
-        {
-            return Err(Error::Format("the first rows of the stream do not fit each other".into()));
+        let mut kept = |name| KeptRows::restore(container, name, f.columns(), units.len());
+        let (first, waiting) = (kept("stream.first")?, kept("stream.waiting")?);
+        if settled == 0 || first.len() < settled && settled < CAPACITY {
+            return Err(Error::Format("the first rows of the stream are not all there".into()));
         }
         let state = PreconditionedState::restore(container, FixedFeatures::from_expansion(iterate))?;
-        let learner = Preconditioned { buffer: buffered.then_some(buffer), settled, state };
-        Ok(Self { standard, units, learner: Learner::Preconditioned(Box::new(learner)) })
+        let learner = Learner::Preconditioned(Box::new(Preconditioned { first, settled, waiting, state }));
+        Ok(Self { standard, units, seen, learner })
     }
 }
 
-/// Features for `n` first rows: about half of them, at most the budget.
-fn features(options: &Options, n: usize) -> usize {
-    let most = match (options.max_blocks, options.block_size) {
-        (None, None) => FEATURES,
-        (blocks, size) => blocks.unwrap_or(1).saturating_mul(size.unwrap_or(BLOCK)),
-    };
-    (n / 2).next_power_of_two().max(LEAST_FEATURES).min(most)
+/// γ_t and ν of doubly stochastic gradients with θ and t₀ of the user.
+fn published(options: &Options, theta: f64) -> (Schedule, f64) {
+    let delay = options.delay.unwrap_or(0.0);
+    (Schedule::Inverse { theta, delay }, options.ridge.unwrap_or(RIDGE))
 }
 
-/// γ_t and ν of doubly stochastic gradients: θ and t₀ as the user says; after a fit γ_t = 1/(h√t), where t counts the rows of
-/// the fit too, in batches.
-fn schedule(
+/// γ_t and ν after a fit: γ_t = s/(h√t), where t counts the rows of the fit too, in full batches, and s is what a batch has of a full
+/// one: as many rows move f as far, in however many calls they come.
+fn after_a_fit(
     options: &Options,
     loss: &dyn Loss,
-    state: &SgdState<FeatureExpansion>,
+    f: &FeatureExpansion,
     rows: Rows<'_>,
+    share: f64,
 ) -> Result<(Schedule, f64)> {
     let ridge = options.ridge.unwrap_or(RIDGE);
-    if let Some(theta) = options.theta {
-        return Ok((Schedule::Inverse { theta, delay: options.delay.unwrap_or(0.0) }, ridge));
-    }
-    let start = state.f.offset();
-    let curvature = f64::from(loss.step_curvature(start, 1.0)) * state.f.map().mean_square(rows)?;
-    let step = 1.0 / (curvature + ridge);
+    let curvature = f64::from(loss.step_curvature(f.offset(), 1.0)) * f.map().mean_square(rows)?;
+    let step = share / (curvature + ridge);
     Ok((Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY }, ridge))
-}
-
-/// Scaling, bandwidth and ridge by what they predict of a third of the rows, from ridge regressions of −ℓ' at the start on
-/// random features.
-fn choose(
-    options: &Options,
-    loss: &dyn Loss,
-    offset: &[f32],
-    Samples { batch: rows, targets, weights }: Samples<'_, Rows<'_>>,
-    control: &mut Control<'_>,
-) -> Result<(Setting, StreamRidge)> {
-    let n = rows.len();
-    let moments = Moments::of(rows, weights);
-    let decided = decided(options, &moments, rows, weights, 1.0);
-    let given = options.ridge.map(StreamRidge::PerRow);
-    let candidates = |standard: bool| {
-        let scaling = scaling(&moments, standard, &options.kernel);
-        let median = median_distance(rows, weights, &scaling, &options.kernel, options.seed);
-        BANDWIDTHS.map(|factor| Setting {
-            scaling: scaling.clone(),
-            standard,
-            bandwidth: factor * median,
-            damping: 1.0,
-        })
-    };
-    if n < LEAST_ROWS || decided.is_some() && given.is_some() {
-        // Too few rows to compare anything by: the median distance, between standardised columns where that is open.
-        let setting = decided.unwrap_or_else(|| {
-            let [_, median, ..] = candidates(scalings(options).contains(&true));
-            median
-        });
-        return Ok((setting, given.unwrap_or(StreamRidge::Total(1.0))));
-    }
-    let mut residuals = vec![0.0; n * loss.outputs()];
-    loss.residuals(&offset.repeat(n), targets, &vec![1.0; n], &mut residuals);
-    let order = Permutation::new(options.seed, Purpose::Race, BlockIndex(1), n);
-    let path = RidgePath::new(rows, &residuals, weights, order.indices());
-    let features = (n / 2).next_power_of_two().clamp(64, RACE_FEATURES);
-    let mut tried: Vec<(Setting, usize, f64, f64)> = Vec::new();
-    for standard in scalings(options) {
-        let settings = decided.clone().map_or_else(|| candidates(standard).to_vec(), |setting| vec![setting]);
-        for (rank, setting) in settings.into_iter().enumerate() {
-            control.check(0)?;
-            let map = options.feature_map(setting.bandwidth, features, setting.scaling.clone())?;
-            for (ridge, error) in path.errors(&map, Device::default(), &RIDGES)? {
-                tried.push((setting.clone(), rank, ridge, error));
-            }
-        }
-    }
-    let least = tried.iter().fold(f64::INFINITY, |a, t| a.min(t.3));
-    let near = tried.iter().filter(|t| t.3 <= TIE * least);
-    let narrowest = near.clone().map(|t| t.1).max().unwrap_or(0);
-    let best = near.filter(|t| t.1 == narrowest).min_by(|a, b| a.3.total_cmp(&b.3));
-    let (setting, ridge) = best
-        .map_or_else(|| (fallback(&moments, 1.0), 1.0), |(setting, _, ridge, _)| (setting.clone(), *ridge));
-    Ok((setting, given.unwrap_or(StreamRidge::Total(ridge * path.trained()))))
 }
