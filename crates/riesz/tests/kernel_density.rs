@@ -1,4 +1,5 @@
 //! Sums of kernels against double precision, pair by pair.
+#![allow(clippy::unwrap_used)]
 
 use riesz::compute::Device;
 use riesz::data::Rows;
