@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
+from riesz._columns import validate_data
 from riesz._kernel_machine import Kernel
 from riesz._riesz import fit_features, transform_features
 from riesz._rows import ROWS, Rows

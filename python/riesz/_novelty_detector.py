@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._riesz import Detector
 from riesz._rows import ROWS, Rows, sample_weights
