@@ -102,7 +102,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
         -------
         self
         """
-        rows = validate_data(self, X, **ROWS)
+        rows = validate_data(self, X, reset=True, **ROWS)
         self.seed_ = seed_of(self.random_state)
         self.bandwidth_, shift = fit_features(
             rows,

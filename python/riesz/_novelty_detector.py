@@ -108,7 +108,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         -------
         self
         """
-        rows = validate_data(self, X, **ROWS)
+        rows = validate_data(self, X, reset=True, **ROWS)
         settings = settings_of(self)
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))

@@ -84,7 +84,7 @@ def posterior_variances(
     True
     """
     columns = BaseEstimator()
-    rows = validate_data(columns, X, **ROWS)
+    rows = validate_data(columns, X, reset=True, **ROWS)
     test = validate_data(columns, X_test, reset=False, **ROWS)
     settings: dict[str, Any] = {
         "kernel": kernel,
