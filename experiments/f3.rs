@@ -56,6 +56,7 @@ fn read(folder: &DataFolder, name: &str) -> Outcome<Labelled> {
         columns: Some(COLUMNS),
         format: Some(Format::Libsvm),
         first_index: Some(1),
+        ..ReadOptions::default()
     };
     let data = read_with(&path, &options)?;
     let target = data.target.ok_or_else(|| Failure::bad_input("the file holds no labels"))?;

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._particle_mirror_descent import MirrorDescentSettings
@@ -176,10 +177,19 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
         if "classes" not in note:
             raise InvalidInput("the file holds a posterior that is no logistic regression")
         estimator = cls()
-        estimator.set_params(**note["parameters"])
         estimator.classes_ = np.array(note["classes"])
-        estimator._shift, estimator._scale = np.array(note["shift"]), np.array(note["scale"])
-        estimator.n_features_in_ = len(note["shift"])
-        if "feature_names" in note:
-            estimator.feature_names_in_ = np.array(note["feature_names"], dtype=object)
+        columns, classes = len(note["shift"]), len(estimator.classes_)
+        estimator._read_note(note, columns)
+        for name in ("shift", "scale"):
+            values = np.array(note[name], dtype=np.float64)
+            if values.shape != (columns,) or not np.isfinite(values).all():
+                raise InvalidInput(f"not a valid riesz file: {name} is not a number per column")
+            setattr(estimator, f"_{name}", values)
+        outputs = 1 if classes == 2 else classes
+        expected, found = outputs * (columns + 1), model.positions().shape[1]
+        if classes < 2 or expected != found:
+            raise InvalidInput(
+                f"not a valid riesz file: {columns} columns and {classes} classes have {expected}"
+                f" parameters, the posterior has {found}"
+            )
         return estimator._fitted(model)

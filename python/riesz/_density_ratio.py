@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._progress import progress

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
+from riesz._columns import validate_data
 from riesz._kernel_machine import Kernel
 from riesz._riesz import fit_features, transform_features
 from riesz._rows import ROWS, Rows
@@ -102,7 +102,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
         -------
         self
         """
-        rows = validate_data(self, X, **ROWS)
+        rows = validate_data(self, X, reset=True, **ROWS)
         self.seed_ = seed_of(self.random_state)
         self.bandwidth_, shift = fit_features(
             rows,

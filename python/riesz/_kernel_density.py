@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from riesz._columns import validate_data
 from riesz._riesz import Density
 from riesz._rows import ROWS, Rows
 from riesz._saved import Saved

@@ -89,20 +89,29 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
         return super()._note() | {"classes": classes}
 
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:
-        classes = note["classes"]
+        summary, classes = model.summary(), note["classes"]
         if (dtype := np.dtype(classes["dtype"])).kind not in _KINDS:
             raise InvalidInput(f"not a valid riesz file: labels of type {dtype}")
-        self.classes_ = np.array(classes["values"], dtype=dtype)
+        # The length of text is that of the labels, whatever the file says.
+        labels = np.array(classes["values"], dtype=np.str_ if dtype.kind == "U" else dtype)
+        several = max(2, summary.get("outputs", 2))
+        count = summary["task"]["classification"] if "task" in summary else several
+        if labels.shape != (count,) or len(set(labels.tolist())) != count:
+            shown = labels.tolist()[:8]
+            raise InvalidInput(f"not a valid riesz file: labels {shown} for {count} classes")
+        self.classes_ = labels
 
 
 def positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of each label in the sorted `classes`."""
+    """Return the position of each label in `classes`."""
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise InvalidInput(
             f"y contains {unknown.tolist()}, not among the classes {classes.tolist()}"
         )
-    return np.searchsorted(classes, y)
+    # Files of the command line order labels that are numbers as such, not as the text they are.
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
 
 
 def _refuse_missing(y: NDArray[Any]) -> None:

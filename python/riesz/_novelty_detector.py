@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._riesz import Detector
 from riesz._rows import ROWS, Rows, sample_weights
@@ -108,7 +108,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         -------
         self
         """
-        rows = validate_data(self, X, **ROWS)
+        rows = validate_data(self, X, reset=True, **ROWS)
         settings = settings_of(self)
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._labels import Labels, positions

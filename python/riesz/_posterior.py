@@ -298,6 +298,9 @@ class Posterior:
         particles, note = ParticlePosterior.load(path)
         try:
             layout = Layout.from_json(json.loads(note)["layout"])
+            layout.check(particles.positions().shape[1])
             return cls(particles, layout)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except InvalidInput:
+            raise
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"not a valid riesz file: {path}: {error!r}") from None

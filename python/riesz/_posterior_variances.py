@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
+from sklearn.base import BaseEstimator
 
+from riesz._columns import validate_data
 from riesz._errors import InvalidInput
 from riesz._riesz import variances_by_operator, variances_by_ridge
 from riesz._rows import ROWS
@@ -82,7 +83,9 @@ def posterior_variances(
     >>> bool(near < 0.2 and abs(far - 1) < 0.1)
     True
     """
-    rows, test = (check_array(values, **ROWS) for values in (X, X_test))
+    columns = BaseEstimator()
+    rows = validate_data(columns, X, reset=True, **ROWS)
+    test = validate_data(columns, X_test, reset=False, **ROWS)
     settings: dict[str, Any] = {
         "kernel": kernel,
         "bandwidth": bandwidth,

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from riesz._columns import validate_data
 
 # How arrays, dense or sparse by rows, reach Rust, which borrows them and names the row and column
 # of what is not finite.

@@ -9,6 +9,9 @@ from sklearn.utils import check_random_state
 
 # How an estimator works rather than what it learns.
 _WORKING = frozenset({"n_jobs", "verbose"})
+# What is of the machine that fitted, not of the model: no file says how many threads a process
+# starts or where it writes.
+LOCAL = _WORKING | {"checkpoint"}
 
 
 def settings_of(

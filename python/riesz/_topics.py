@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 
+from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._progress import progress
 from riesz._riesz import Topics

@@ -163,6 +163,19 @@ class Layout:
         total: Array = np.sum(parts, axis=0)
         return total
 
+    def check(self, free: int) -> None:
+        """Refuse a layout that is not one of so many numbers without bounds."""
+        widths = [transform.width for transform in self.transforms]
+        numbers = sum(transform.free for transform in self.transforms)
+        if min(widths, default=0) < 1 or numbers != free or sum(widths) != len(self.names):
+            raise InvalidInput(
+                f"not a valid riesz file: names and bounds of {len(self.names)} parameters, which"
+                f" are {numbers} numbers without bounds, for a posterior of {free}"
+            )
+        for name, (first, last, _) in self.columns.items():
+            if not 0 <= first < last <= len(self.names):
+                raise InvalidInput(f"not a valid riesz file: {name!r} is columns {first} to {last}")
+
     def to_json(self) -> dict[str, Any]:
         transforms = [
             {"simplex": t.width}

@@ -1,5 +1,6 @@
 //! Why a command ended without its result, and what to do about it.
 
+use crate::output::printable;
 use riesz::Error;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -48,9 +49,9 @@ impl Failure {
 
     /// Prints the message and returns the exit code.
     pub(crate) fn report(self) -> i32 {
-        eprintln!("error: {}", self.message);
+        eprintln!("error: {}", printable(&self.message));
         if let Some(hint) = self.hint {
-            eprintln!("hint: {hint}");
+            eprintln!("hint: {}", printable(&hint));
         }
         self.code
     }
@@ -88,9 +89,13 @@ fn hint(error: &Error) -> Option<String> {
         Error::OneClass(_) => {
             Some("is this the right column? --target names it; --task regression learns quantities".into())
         }
+        Error::ColumnNames { extra, .. } if !extra.is_empty() => {
+            Some("riesz info shows the columns of a model; --target names one that is the answer, and leaves it out".into())
+        }
+        Error::ColumnNames { .. } => Some("riesz info shows the columns of a model".into()),
         Error::Format(_) => Some("a model is written by riesz fit or by save in Python; fit it again".into()),
         Error::Columns { .. } => {
-            Some("the columns must be those of the data the model was fitted on, in the same order".into())
+            Some("columns without names must be those of the data the model was fitted on, in the same order".into())
         }
         _ => None,
     }

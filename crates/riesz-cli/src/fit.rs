@@ -111,7 +111,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let mut machine = fit(arguments, &options, &data, policy)?;
     let elapsed = started.elapsed();
     machine.set_class_names(data.classes.clone());
-    machine.save(&arguments.model)?;
+    let mut container = machine.to_container()?;
+    container.set_columns(&data.columns())?;
+    container.save(&arguments.model)?;
     let score = match &test {
         Some(test) => {
             Some(test_error(&machine, test.features.rows()?, &test.targets, !test.classes.is_empty())?)
@@ -203,7 +205,7 @@ fn summary(
     lines.add("columns", grouped(data.features.columns));
     let meaning = match data.classes.len() {
         0 => "a quantity".to_owned(),
-        classes => format!("{classes} classes ({})", listed(&data.classes)),
+        classes => format!("{classes} classes ({})", listed(data.classes.iter().map(String::as_str))),
     };
     let guessed = if arguments.task == TaskChoice::Auto { "; guessed, --task says otherwise" } else { "" };
     lines.add("target", format!("{}: {meaning}{guessed}", data.name));

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{grouped, listed, print, significant, Lines};
 use riesz::functions::{KernelMachine, Task};
-use riesz::model::Stored;
+use riesz::model::{Columns, Container, Stored};
 use std::path::PathBuf;
 
 /// Arguments of `riesz info`.
@@ -18,16 +18,21 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
-    let machine = KernelMachine::load(&arguments.model)?;
+    let container = Container::load(&arguments.model)?;
+    let columns = container.columns()?;
+    let machine = KernelMachine::from_container(container)?;
+    columns.check(machine.summary().columns)?;
     if arguments.json {
-        return print(&(json(&machine)? + "\n"));
+        return print(&(json(&machine, &columns)? + "\n"));
     }
-    print(&describe(&machine).to_string())
+    print(&describe(&machine, &columns).to_string())
 }
 
-fn json(machine: &KernelMachine) -> Outcome<String> {
+fn json(machine: &KernelMachine, columns: &Columns) -> Outcome<String> {
     let mut value = serde_json::to_value(machine.summary()).map_err(unwritable)?;
     value["class_names"] = machine.class_names().into();
+    value["column_names"] = columns.names().collect();
+    value["target"] = columns.target.clone().into();
     serde_json::to_string_pretty(&value).map_err(unwritable)
 }
 
@@ -36,7 +41,7 @@ fn unwritable(error: serde_json::Error) -> Failure {
     Failure::bad_input(format!("the model cannot be written as JSON: {error}"))
 }
 
-fn describe(machine: &KernelMachine) -> Lines {
+fn describe(machine: &KernelMachine, columns: &Columns) -> Lines {
     let (facts, mut lines) = (machine.summary(), Lines::default());
     let task = match facts.task {
         Task::Regression(1) => "regression".to_owned(),
@@ -45,11 +50,19 @@ fn describe(machine: &KernelMachine) -> Lines {
             format!("classification, {classes} classes")
         }
         Task::Classification(classes) => {
-            format!("classification, {classes} classes ({})", listed(machine.class_names()))
+            format!(
+                "classification, {classes} classes ({})",
+                listed(machine.class_names().iter().map(String::as_str))
+            )
         }
     };
     lines.add("task", task);
-    lines.add("columns", grouped(facts.columns));
+    let names =
+        if columns.names().len() > 0 { format!(" ({})", listed(columns.names())) } else { String::new() };
+    lines.add("columns", grouped(facts.columns) + &names);
+    if let Some(target) = &columns.target {
+        lines.add("target", target.as_str());
+    }
     lines.add("loss", facts.loss.to_string());
     lines.add("kernel", format!("{}, bandwidth {}", facts.kernel, significant(facts.bandwidth)));
     lines.add("scaling", facts.scaling);

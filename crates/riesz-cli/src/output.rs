@@ -1,22 +1,43 @@
 //! Text for people, and files.
 
 use crate::failure::{Failure, Outcome};
-use std::io::{ErrorKind, Write};
+use riesz::model::replace;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes to the standard output. A reader that has gone away is no error.
+/// Text that a terminal shows as it is: control characters and those that turn the direction of writing are escaped, but
+/// for the ends of lines. Names and labels come from files of unknown origin.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push(c),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.extend(c.escape_unicode());
+            }
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Writes to the standard output; what goes to a terminal is made [`printable`], what goes to a file or a program is not
+/// changed. A reader that has gone away is no error.
 pub(crate) fn print(text: &str) -> Outcome<()> {
     let mut out = std::io::stdout().lock();
+    let escaped = out.is_terminal().then(|| printable(text));
+    let text = escaped.as_deref().unwrap_or(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::io(Path::new("stdout"), error)),
         _ => Ok(()),
     }
 }
 
-/// Writes a file.
+/// Writes a file, all of it or nothing.
 pub(crate) fn write(path: &Path, text: &str) -> Outcome<()> {
-    std::fs::write(path, text).map_err(|error| Failure::io(path, error))
+    replace(path, |file| file.write_all(text.as_bytes())).map_err(|error| Failure::io(path, error))
 }
 
 /// Makes a folder and those above it.
@@ -43,7 +64,8 @@ pub(crate) struct Lines(Vec<(&'static str, String)>);
 
 impl Lines {
     pub(crate) fn add(&mut self, label: &'static str, value: impl Into<String>) {
-        self.0.push((label, value.into()));
+        // One line each, whatever the value is.
+        self.0.push((label, printable(&value.into()).replace('\n', "\\n")));
     }
 }
 
@@ -94,14 +116,27 @@ pub(crate) fn significant(value: f64) -> String {
 }
 
 /// The first names of a list.
-pub(crate) fn listed(names: &[String]) -> String {
-    let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
-    format!("{}{}", shown.join(", "), if names.len() > shown.len() { ", …" } else { "" })
+pub(crate) fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let count = names.len();
+    let shown: Vec<&str> = names.by_ref().take(8).collect();
+    format!("{}{}", shown.join(", "), if count > shown.len() { ", …" } else { "" })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminals_are_not_steered() {
+        assert_eq!(printable("plain é ✓\nnext"), "plain é ✓\nnext");
+        assert_eq!(
+            printable("\u{1b}[2J\r\t\u{7f}\u{9b}1m\u{202e}"),
+            "\\u{1b}[2J\\r\\t\\u{7f}\\u{9b}1m\\u{202e}"
+        );
+        let mut lines = Lines::default();
+        lines.add("target", "a\nforged  line");
+        assert_eq!(lines.to_string(), "target  a\\nforged  line\n");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -1,14 +1,14 @@
 //! `riesz predict`: one line of answers per row.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{check_folder_of, print, write};
+use crate::output::{check_folder_of, print, printable, write};
 use crate::score::test_error;
 use crate::table::{positions, target_column};
 use riesz::data::reader::{read_with, Dataset, RawTarget, ReadOptions, TargetColumn};
 use riesz::data::Rows;
 use riesz::functions::{KernelMachine, Task};
 use riesz::loss::LossSpec;
-use riesz::model::Stored;
+use riesz::model::{Columns, Container, Stored};
 use riesz::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,17 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     /// A model written by riesz fit
     model: PathBuf,
-    /// Data with the columns the model was fitted on
+    /// Data with the columns the model was fitted on: by name and in any order, or, in a file or for a model without
+    /// names, by number and in the same order
     data: PathBuf,
-    /// Where to write the predictions, as CSV; to the terminal if not given
+    /// Where to write the predictions, as CSV and all or nothing; to the terminal if not given
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Add a column with the probability of each class
     #[arg(long)]
     probabilities: bool,
-    /// A column that holds the answer: it is left out, and the error against it is printed
+    /// A column that holds the answer: it is left out, and the error against it is printed. Without this, a column of the
+    /// name that was learnt is left out unread
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
 }
@@ -36,8 +38,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     if let Some(out) = &arguments.out {
         check_folder_of(out)?;
     }
-    let machine = KernelMachine::load(&arguments.model)?;
-    let Dataset { features, target } = read(arguments, &machine)?;
+    let container = Container::load(&arguments.model)?;
+    let columns = container.columns()?;
+    let machine = KernelMachine::from_container(container)?;
+    columns.check(machine.summary().columns)?;
+    let Dataset { features, target, unread } = read(arguments, &machine, columns)?;
+    if let Some(name) = unread {
+        eprintln!("column {name:?} is what the model predicts: left out; --target {name:?} compares with it");
+    }
     let rows = features.rows()?;
     let text = to_csv(&machine, rows, arguments.probabilities)?;
     match &arguments.out {
@@ -45,15 +53,25 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         None => print(&text)?,
     }
     if let Some(target) = target {
-        eprintln!("error against {}: {}", target.name(), score(&machine, rows, &target, &arguments.data)?);
+        eprintln!(
+            "error against {}: {}",
+            printable(target.name()),
+            score(&machine, rows, &target, &arguments.data)?
+        );
     }
     Ok(())
 }
 
-/// Reads rows of the columns the model knows.
-fn read(arguments: &Arguments, machine: &KernelMachine) -> Outcome<Dataset> {
+/// Reads rows of the columns the model knows, in its order.
+fn read(arguments: &Arguments, machine: &KernelMachine, columns: Columns) -> Outcome<Dataset> {
     let target = arguments.target.as_deref().map_or(TargetColumn::None, target_column);
-    let options = ReadOptions { target, columns: Some(machine.summary().columns), ..ReadOptions::default() };
+    let options = ReadOptions {
+        unread: columns.target.filter(|_| target == TargetColumn::None),
+        target,
+        columns: Some(machine.summary().columns),
+        names: columns.features.into_iter().map(|column| column.name).collect(),
+        ..ReadOptions::default()
+    };
     let answer = "if a column is the answer, leave it out with --target last (or its name)";
     read_with(&arguments.data, &options).map_err(|error| match error {
         Error::Columns { expected, found } if found == expected + 1 && arguments.target.is_none() => {

@@ -1,10 +1,14 @@
 //! Data files with a target that has a meaning.
 
 use crate::failure::{Failure, Outcome};
-use riesz::data::reader::{read_with, Dataset, Labels, RawTarget, ReadOptions, Table, Target, TargetColumn};
+use riesz::data::reader::{
+    label_key, read_with, Dataset, Labels, RawTarget, ReadOptions, Table, Target, TargetColumn,
+};
 use riesz::functions::Task;
 use riesz::loss::LossSpec;
+use riesz::model::Columns;
 use riesz::Error;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// `last`, `first`, a number counted from zero, or a name.
@@ -50,6 +54,7 @@ impl Labelled {
     ) -> Outcome<Self> {
         let (features, raw) =
             read(path, &ReadOptions { target: target_column(target), ..ReadOptions::default() })?;
+        refuse_repeated(&features.names, path)?;
         let quantity = loss.is_some_and(|loss| !loss.is_classification());
         let target = match task {
             TaskChoice::Auto if quantity => raw.numbers().map(Target::Numbers).or_else(|_| raw.guess())?,
@@ -64,11 +69,19 @@ impl Labelled {
         Ok(Self { features, name: raw.name().to_owned(), targets, classes })
     }
 
-    /// Reads a file with the columns and the classes of `self`, to test on.
+    /// Names and types of the columns; none where the file has no header.
+    pub(crate) fn columns(&self) -> Columns {
+        let names = &self.features.names;
+        Columns::of_numbers(names.iter().cloned(), (!names.is_empty()).then(|| self.name.clone()))
+    }
+
+    /// Reads a file with the columns and the classes of `self`, to test on. Columns with names are told by them, the target
+    /// too.
     pub(crate) fn read_alike(&self, path: &Path, target: &str) -> Outcome<Self> {
         let options = ReadOptions {
-            target: target_column(target),
+            target: self.columns().target.map_or_else(|| target_column(target), |name| named(name, target)),
             columns: Some(self.features.columns),
+            names: self.features.names.clone(),
             first_index: (self.features.first_index == 1).then_some(1),
             ..ReadOptions::default()
         };
@@ -92,7 +105,7 @@ impl Labelled {
 /// Reads features and target.
 pub(crate) fn read(path: &Path, options: &ReadOptions) -> Outcome<(Table, RawTarget)> {
     match read_with(path, options)? {
-        Dataset { features, target: Some(target) } => Ok((features, target)),
+        Dataset { features, target: Some(target), .. } => Ok((features, target)),
         Dataset { target: None, .. } => {
             let message = format!("{} holds no target", path.display());
             Err(Failure::bad_input(message).hint("name a column with --target"))
@@ -102,7 +115,9 @@ pub(crate) fn read(path: &Path, options: &ReadOptions) -> Outcome<(Table, RawTar
 
 /// The position of every label among known classes.
 pub(crate) fn positions(raw: &RawTarget, classes: &[String], path: &Path) -> Outcome<Vec<f32>> {
-    let position = |label: &str| classes.iter().position(|class| class == label);
+    let known: HashMap<_, _> =
+        classes.iter().enumerate().map(|(place, name)| (label_key(name), place)).collect();
+    let position = |label: &str| known.get(&label_key(label)).copied();
     let places = raw.iter().map(|label| position(label).map(|place| place as f32).ok_or(label));
     places.collect::<Result<_, _>>().map_err(|label| {
         let message = format!(
@@ -110,8 +125,27 @@ pub(crate) fn positions(raw: &RawTarget, classes: &[String], path: &Path) -> Out
             path.display(),
             raw.name()
         );
-        Failure::bad_input(message).hint(format!("known classes: {}", crate::output::listed(classes)))
+        Failure::bad_input(message)
+            .hint(format!("known classes: {}", crate::output::listed(classes.iter().map(String::as_str))))
     })
+}
+
+/// Refuses columns that a model could not tell by their names.
+fn refuse_repeated(names: &[String], path: &Path) -> Outcome<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(*name)) {
+        Some(name) => {
+            let message = format!("{}: two columns are named {name:?}", path.display());
+            Err(Failure::bad_input(message)
+                .hint("columns are told by their names when predicting; rename one"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The target by its name; by its place in a file that has no names.
+fn named(name: String, place: &str) -> TargetColumn {
+    TargetColumn::NamedOr(name, Box::new(target_column(place)))
 }
 
 fn many(labels: Labels) -> Outcome<(Vec<f32>, Vec<String>)> {

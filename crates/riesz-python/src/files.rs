@@ -4,12 +4,17 @@ use crate::attend::detached;
 use crate::errors::InvalidInput;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use riesz::model::{Container, Stored};
+use riesz::model::{Column, Columns, Container, Stored};
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// Header field of a model file that belongs to the estimators.
 const NOTE: &str = "python";
+/// Field of the note that is kept where all readers of the file find it, as the columns beside the model: a list of features
+/// with `name` and `type`.
+const COLUMNS: &str = "columns";
+/// Likewise the name of the column that was learnt.
+const TARGET: &str = "target";
 
 /// A Python class around a model that has a file.
 pub trait Wraps: Sized {
@@ -89,10 +94,13 @@ macro_rules! stored {
 pub(crate) use stored;
 
 pub fn save<T: Wraps + Sync>(py: Python<'_>, class: &T, path: PathBuf, note: &str) -> PyResult<()> {
-    let note: Value = serde_json::from_str(note).map_err(|error| InvalidInput::new_err(error.to_string()))?;
+    let refused = |error: serde_json::Error| InvalidInput::new_err(error.to_string());
+    let mut note: Value = serde_json::from_str(note).map_err(refused)?;
+    let columns = taken_columns(&mut note).map_err(refused)?;
     let model = class.model();
     let save = || {
         let mut container = model.to_container()?;
+        container.set_columns(&columns)?;
         container.set_field(NOTE, &note)?;
         container.save(&path)
     };
@@ -102,11 +110,38 @@ pub fn save<T: Wraps + Sync>(py: Python<'_>, class: &T, path: PathBuf, note: &st
 pub fn load<T: Wraps>(py: Python<'_>, path: PathBuf) -> PyResult<(T, String)> {
     let load = || {
         let container = Container::load(&path)?;
-        let note: Value = container.field(NOTE)?;
+        let mut note: Value = container.field(NOTE)?;
+        put_columns(&mut note, container.columns()?);
         Ok((T::Model::from_container(container)?, note.to_string()))
     };
     let (model, note) = detached(py, None, load)?;
     Ok((T::wrap(model), note))
+}
+
+/// Takes the columns out of a note.
+fn taken_columns(note: &mut Value) -> serde_json::Result<Columns> {
+    let mut take = |name| note.get_mut(name).map_or(Value::Null, Value::take);
+    let (features, target) = (take(COLUMNS), take(TARGET));
+    if let Some(note) = note.as_object_mut() {
+        note.retain(|name, _| name != COLUMNS && name != TARGET);
+    }
+    let features: Option<Vec<Column>> = serde_json::from_value(features)?;
+    Ok(Columns { features: features.unwrap_or_default(), target: serde_json::from_value(target)? })
+}
+
+/// Puts them back into a note, which a model of the command line has none of.
+fn put_columns(note: &mut Value, Columns { features, target }: Columns) {
+    if note.is_null() {
+        *note = Value::Object(serde_json::Map::new());
+    }
+    if let Some(note) = note.as_object_mut() {
+        if !features.is_empty() {
+            note.insert(COLUMNS.to_owned(), serde_json::json!(features));
+        }
+        if let Some(target) = target {
+            note.insert(TARGET.to_owned(), target.into());
+        }
+    }
 }
 
 pub fn to_bytes<'py, T: Wraps>(py: Python<'py>, class: &T) -> PyResult<Bound<'py, PyBytes>> {

@@ -78,6 +78,21 @@ pub enum Error {
         /// Columns of the data at hand.
         found: usize,
     },
+    /// A data file whose columns have other names than those the model was fitted on.
+    #[error("{}: the columns are not those the model was fitted on: {}", path.display(),
+        [(missing, "missing"), (extra, "unknown"), (repeated, "there twice")].into_iter()
+            .filter(|(names, _)| !names.is_empty()).map(|(names, what)| format!("{} {what}", some(names)))
+            .collect::<Vec<_>>().join(", "))]
+    ColumnNames {
+        /// The file.
+        path: PathBuf,
+        /// Columns of the model that it lacks.
+        missing: Vec<String>,
+        /// Columns that the model does not know.
+        extra: Vec<String>,
+        /// Columns of the model that it has more than once.
+        repeated: Vec<String>,
+    },
     /// Two arrays that should have the same number of rows.
     #[error("{what} has {found} rows, expected {expected}")]
     RowCount {
@@ -291,6 +306,14 @@ pub(crate) fn in_range(name: &'static str, value: f64, inside: bool, range: &'st
         true => Ok(value),
         false => Err(Error::OutOfRange { name, value, range }),
     }
+}
+
+/// The first names of a list, quoted and escaped.
+fn some(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let shown: Vec<_> = names.iter().take(MOST).map(|name| format!("{name:?}")).collect();
+    let more = names.len().saturating_sub(MOST);
+    format!("{}{}", shown.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
 }
 
 /// Checks that a setting is finite and strictly positive.

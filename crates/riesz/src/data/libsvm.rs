@@ -34,6 +34,7 @@ pub(super) fn read(mut source: Source, options: &ReadOptions) -> Result<Dataset>
 /// The label of each line is the only target there is.
 fn target(wanted: &TargetColumn, path: &Path) -> Result<Option<RawTarget>> {
     let reason = match wanted {
+        TargetColumn::NamedOr(_, other) => return target(other, path),
         TargetColumn::None => return Ok(None),
         TargetColumn::First | TargetColumn::Last => return Ok(Some(RawTarget::new("label", path))),
         TargetColumn::Name(name) | TargetColumn::IfNamed(name) if name == "label" => {
@@ -139,7 +140,7 @@ impl Entries {
             false => self.sparse(first_index),
         };
         let features = Table { values, columns, names: Vec::new(), first_index };
-        Ok(Dataset { features, target: self.target })
+        Ok(Dataset { features, target: self.target, unread: None })
     }
 
     /// The least and the largest index.

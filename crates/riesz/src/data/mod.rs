@@ -2,12 +2,15 @@
 
 mod cell;
 mod csv;
+mod expand;
 mod idx;
 mod libsvm;
 mod npy;
 mod npz;
 pub mod reader;
+mod records;
 mod rows;
+mod selection;
 mod source;
 mod sparse;
 mod table;

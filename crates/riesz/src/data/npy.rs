@@ -188,7 +188,7 @@ pub(super) fn read_array(
     }
     values.shrink_to_fit();
     let features = Table { values: Values::Dense(values), columns: width, names: Vec::new(), first_index: 0 };
-    Ok(Dataset { features, target: collector.target })
+    Ok(Dataset { features, target: collector.target, unread: None })
 }
 
 /// Where in the file a logical column lies.

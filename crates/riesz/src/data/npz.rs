@@ -3,12 +3,12 @@
 //! An archive is a ZIP file whose members are `.npy` files, stored or deflated. The directory at its end says where
 //! each begins. Encrypted and ZIP64 archives (4 GiB and more) are refused by name.
 
+use super::expand::Expanded;
 use super::npy;
 use super::source::Source;
 use super::table::{Table, TargetColumn};
 use crate::error::{Error, Result};
 use flate2::bufread::DeflateDecoder;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -27,10 +27,9 @@ struct Member {
     start: u64,
 }
 
-/// Reads the array `name` of the archive at `path`; trailing dimensions are flattened into columns.
-pub(super) fn read(path: &Path, name: &str) -> Result<Table> {
+/// Reads the array `name` of the archive `file`, found at `path`; trailing dimensions are flattened into columns.
+pub(super) fn read(mut file: impl Read + Seek + 'static, path: &Path, name: &str) -> Result<Table> {
     let failed = |source| Error::Io { path: path.to_path_buf(), source };
-    let mut file = File::open(path).map_err(failed)?;
     let members = directory(&mut file).map_err(failed)?;
     let wanted = format!("{name}.npy");
     let Some(member) = members.iter().find(|member| member.name == wanted) else {
@@ -41,7 +40,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Table> {
     skip_local_header(&mut file, member).map_err(failed)?;
     let packed = BufReader::new(file.take(member.packed));
     let input: Box<dyn io::BufRead> = if member.deflated {
-        Box::new(BufReader::new(DeflateDecoder::new(packed)))
+        Box::new(BufReader::new(Expanded::new(DeflateDecoder::new(packed), member.packed)))
     } else {
         Box::new(packed)
     };
@@ -177,11 +176,7 @@ mod tests {
     }
 
     fn parse(name: &str, bytes: &[u8], array: &str) -> Result<Table> {
-        let path = std::env::temp_dir().join(format!("riesz-npz-{}-{name}.npz", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        let table = read(&path, array);
-        std::fs::remove_file(&path).unwrap();
-        table
+        read(Cursor::new(bytes.to_vec()), Path::new(name), array)
     }
 
     #[test]

@@ -8,15 +8,18 @@
 //! | `.idx`, `…-ubyte` | the MNIST container |
 //!
 //! Each may be compressed (`.gz`); [`read_member`] takes one array out of an `.npz` archive. Missing and non-finite
-//! cells are refused by line and column: the library never imputes in silence. Memory stays within a small multiple of the (uncompressed) file.
+//! cells are refused by line and column: the library never imputes in silence. Memory stays within a small multiple of the
+//! (uncompressed) file; one that expands to more than 16 MiB and a hundred times its length is refused.
 
 use super::source::Source;
 use super::{csv, idx, libsvm, npy, npz};
 use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::Cursor;
 use std::path::Path;
 
 pub use super::table::{Dataset, Table, TargetColumn, Values};
-pub use super::target::{Labels, RawTarget, Target};
+pub use super::target::{label_key, Labels, RawTarget, Target};
 
 /// A container a data file may come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,11 @@ pub struct ReadOptions {
     pub target: TargetColumn,
     /// Feature columns there must be; a LIBSVM file with fewer is filled with zeros.
     pub columns: Option<usize>,
+    /// Names of the feature columns there must be, in the order they are wanted in. A file that names its columns has them in
+    /// any order; one that does not has them in this one. Empty: the columns of the file.
+    pub names: Vec<String>,
+    /// The name of a column that is read over where a file has it beside those: the target, in data to predict.
+    pub unread: Option<String>,
     /// The container; found from the file name if not given.
     pub format: Option<Format>,
     /// The number of the first LIBSVM column, 0 or 1; if not given, 0 where the file uses index 0, else 1.
@@ -77,7 +85,16 @@ pub fn read(path: &Path, target: TargetColumn) -> Result<Dataset> {
 
 /// Reads a data file as `options` say.
 pub fn read_with(path: &Path, options: &ReadOptions) -> Result<Dataset> {
-    let source = Source::open(path)?;
+    read_source(Source::open(path)?, options)
+}
+
+/// Reads the contents of a data file of this name, which says its format and whether it is compressed.
+pub fn read_bytes(name: &str, bytes: &[u8], options: &ReadOptions) -> Result<Dataset> {
+    let input = Cursor::new(bytes.to_vec());
+    read_source(Source::new(Path::new(name), input, Some(bytes.len() as u64)), options)
+}
+
+fn read_source(source: Source, options: &ReadOptions) -> Result<Dataset> {
     let dataset = parse(source, options)?;
     let found = dataset.features.columns;
     if found == 0 {
@@ -101,7 +118,13 @@ pub fn read_target(path: &Path) -> Result<RawTarget> {
 
 /// Reads one array of a NumPy archive (`.npz`); trailing dimensions are flattened into columns.
 pub fn read_member(path: &Path, name: &str) -> Result<Table> {
-    npz::read(path, name)
+    let file = File::open(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+    npz::read(file, path, name)
+}
+
+/// Reads one array out of the contents of a NumPy archive.
+pub fn read_member_bytes(bytes: &[u8], name: &str) -> Result<Table> {
+    npz::read(Cursor::new(bytes.to_vec()), Path::new("archive.npz"), name)
 }
 
 /// Hands the bytes to the reader of their format.
@@ -111,8 +134,8 @@ pub(super) fn parse(source: Source, options: &ReadOptions) -> Result<Dataset> {
         None => Format::of(&source.path)?,
     };
     match format {
-        Format::Text => csv::read(source, &options.target, None),
-        Format::Tabs => csv::read(source, &options.target, Some(b'\t')),
+        Format::Text => csv::read(source, options, None),
+        Format::Tabs => csv::read(source, options, Some(b'\t')),
         Format::Libsvm => libsvm::read(source, options),
         Format::Npy => npy::read(source, &options.target),
         Format::Idx => idx::read(source, &options.target),

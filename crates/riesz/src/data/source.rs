@@ -1,6 +1,8 @@
 //! The bytes of a data file, and errors that name their place in it.
 
+use super::expand::Expanded;
 use crate::error::{Error, Result};
+use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -21,23 +23,26 @@ impl Source {
         let failed = |source| Error::Io { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
-        let file = BufReader::with_capacity(BUFFER, file);
-        let compressed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
-        let input: Box<dyn BufRead> = if compressed {
-            Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(file)))
-        } else {
-            Box::new(file)
-        };
         // Pipes and other special files report a length of zero.
-        let length = (!compressed && metadata.is_file()).then_some(metadata.len());
-        Ok(Self { path: path.to_path_buf(), input, length })
+        let length = metadata.is_file().then_some(metadata.len());
+        Ok(Self::new(path, BufReader::with_capacity(BUFFER, file), length))
+    }
+
+    /// What `input` holds, decompressed where the name of the file says that it is compressed.
+    pub(super) fn new(path: &Path, input: impl BufRead + 'static, length: Option<u64>) -> Self {
+        let path = path.to_path_buf();
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
+            let expanded = Expanded::new(MultiGzDecoder::new(input), length.unwrap_or(0));
+            return Self { path, input: Box::new(BufReader::with_capacity(BUFFER, expanded)), length: None };
+        }
+        Self { path, input: Box::new(input), length }
     }
 
     /// Bytes at hand, for tests.
     #[cfg(test)]
     pub(super) fn of_bytes(name: &str, bytes: &[u8], length_known: bool) -> Self {
         let length = length_known.then_some(bytes.len() as u64);
-        Self { path: PathBuf::from(name), input: Box::new(io::Cursor::new(bytes.to_vec())), length }
+        Self::new(Path::new(name), io::Cursor::new(bytes.to_vec()), length)
     }
 
     /// The error of a text file, by line.

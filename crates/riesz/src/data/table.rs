@@ -92,6 +92,8 @@ pub struct Dataset {
     pub features: Table,
     /// The target, where one was asked for.
     pub target: Option<RawTarget>,
+    /// The column that was read over, where [`ReadOptions::unread`](super::reader::ReadOptions::unread) named one.
+    pub unread: Option<String>,
 }
 
 /// Which column of a file is the target.
@@ -109,6 +111,8 @@ pub enum TargetColumn {
     /// The column of this name if the file has one, else none: for predicting on a file that may still
     /// hold the answer.
     IfNamed(String),
+    /// The column of this name in a file that names its columns, else another.
+    NamedOr(String, Box<TargetColumn>),
     /// The column of this number, counted from zero.
     Index(usize),
 }
@@ -125,6 +129,8 @@ impl TargetColumn {
                 Err(format!("there is no column {index} for the target: {columns} columns, counted from 0"))
             }
             Self::IfNamed(name) => position(names, columns, name),
+            Self::NamedOr(_, other) if names.is_empty() => other.resolve(names, columns),
+            Self::NamedOr(name, _) => Self::Name(name.clone()).resolve(names, columns),
             Self::Name(name) => match position(names, columns, name)? {
                 Some(column) => Ok(Some(column)),
                 None => {

@@ -3,6 +3,7 @@
 use super::cell::is_missing;
 use super::source::parse_error;
 use crate::error::{Error, Result};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,36 @@ pub struct RawTarget {
     not_a_number: Option<(usize, usize)>,
 }
 
+/// What a label is compared by: numbers by their value, so that `1`, `1.0` and `+1` are one class, anything else as text.
+///
+/// ```
+/// use riesz::data::reader::label_key;
+///
+/// for spelling in ["1", "1.0", "+1", "01", "1e0", "1."] {
+///     assert_eq!(label_key(spelling), "1");
+/// }
+/// assert_eq!([label_key("-0.50"), label_key("-0"), label_key("v1.0")], ["-0.5", "0", "v1.0"]);
+/// // Decimals are compared digit by digit, not as far as a float goes.
+/// assert_ne!(label_key("9007199254740993"), label_key("9007199254740992"));
+/// ```
+pub fn label_key(label: &str) -> Cow<'_, str> {
+    let unsigned = label.strip_prefix(['-', '+']).unwrap_or(label);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let digits = whole.bytes().chain(fraction.bytes());
+    if whole.len() + fraction.len() == 0 || !digits.clone().all(|byte| byte.is_ascii_digit()) {
+        return match label.parse::<f64>() {
+            // Written without an exponent.
+            Ok(value) if value.is_finite() => Cow::Owned(label_key(&value.to_string()).into_owned()),
+            _ => Cow::Borrowed(label),
+        };
+    }
+    let sign = if label.starts_with('-') && digits.clone().any(|byte| byte != b'0') { "-" } else { "" };
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let (whole, point) =
+        (if whole.is_empty() { "0" } else { whole }, if fraction.is_empty() { "" } else { "." });
+    Cow::Owned([sign, whole, point, fraction].concat())
+}
+
 /// A target with a meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
@@ -32,7 +63,7 @@ pub enum Target {
 /// Classes with their names, and the class of each row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// Distinct labels as the file spells them, in numerical order if all are numbers, else alphabetical.
+    /// Distinct labels as the file spells them first, in numerical order if all are numbers, else alphabetical.
     pub classes: Vec<String>,
     /// Position in `classes` of each row's label.
     pub indices: Vec<u32>,
@@ -105,15 +136,22 @@ impl RawTarget {
         Ok(self.iter().filter_map(|cell| cell.parse().ok()).collect())
     }
 
-    /// The target of a classification. Labels are compared as text: `1` and `1.0` are two classes.
+    /// The target of a classification. Labels are compared by [`label_key`]: `1` and `1.0` are one class.
     pub fn labels(&self) -> Labels {
-        let mut found: HashMap<&str, u32> = HashMap::new();
+        // Each spelling has its key made once.
+        let (mut spellings, mut classes): (HashMap<&str, u32>, HashMap<Cow<'_, str>, u32>) =
+            Default::default();
         let mut indices = Vec::with_capacity(self.len());
+        let mut order: Vec<(&str, u32)> = Vec::new();
         for cell in self.iter() {
-            let next = found.len() as u32;
-            indices.push(*found.entry(cell).or_insert(next));
+            let class = *spellings.entry(cell).or_insert_with(|| {
+                *classes.entry(label_key(cell)).or_insert_with(|| {
+                    order.push((cell, order.len() as u32));
+                    order.len() as u32 - 1
+                })
+            });
+            indices.push(class);
         }
-        let mut order: Vec<(&str, u32)> = found.into_iter().collect();
         if self.is_numeric() {
             let number = |cell: &str| cell.parse().unwrap_or(f64::NAN);
             order.sort_by(|a, b| number(a.0).total_cmp(&number(b.0)).then(a.0.cmp(b.0)));
@@ -176,6 +214,14 @@ mod tests {
         assert_eq!(labels.classes, ["-1", "9", "10"]);
         assert_eq!(labels.indices, [2, 1, 0, 2]);
         assert_eq!(target(&["10", "9", "b"]).labels().classes, ["10", "9", "b"]);
+    }
+
+    #[test]
+    fn numbers_are_one_class_however_they_are_spelt() {
+        let labels = target(&["1.0", "+1", "-1", "1", "-1.00", "0.1e1"]).labels();
+        assert_eq!(labels.classes, ["-1", "1.0"]);
+        assert_eq!(labels.indices, [1, 1, 0, 1, 0, 1]);
+        assert_eq!(target(&["1", "one", "1.0"]).labels().classes, ["1", "one"]);
     }
 
     #[test]

@@ -353,12 +353,11 @@ impl Stored for Posterior {
             return Err(Error::Format("a posterior without particles".to_owned()));
         }
         let positions = container.take_f64s("positions", &[count, dimension])?;
-        let log_weights = container.take_f64s("log_weights", &[count])?;
+        // −∞ is the logarithm of a weight of zero.
+        let log_weights = container.take_f64s_where("log_weights", &[count], |w| w < f64::INFINITY)?;
         let total = log_sum_exp(&log_weights);
-        if positions.iter().any(|x| !x.is_finite()) || total.is_nan() || total.abs() >= 1e-6 {
-            return Err(Error::Format(
-                "particles that are no numbers, or weights that do not sum to one".to_owned(),
-            ));
+        if total.is_nan() || total.abs() >= 1e-6 {
+            return Err(Error::Format("weights of particles that do not sum to one".to_owned()));
         }
         Ok(Self { dimension, positions, log_weights, report, density: OnceLock::new() })
     }

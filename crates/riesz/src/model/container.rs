@@ -1,11 +1,13 @@
 //! The contents of a file, and the bytes they are written as.
 
+use super::checksum::{Summed, CHECKSUM, LENGTH};
 use super::layout::{check_entries, check_length, Layout, RESERVED};
 use super::replace::replace;
 use super::tensor::{Tensor, Values};
 use super::{about, clip, header, Fault, FORMAT_VERSION};
 use crate::error::{Error, Result};
 use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::Dtype;
 use serde::{de::DeserializeOwned, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +22,8 @@ const PREFIX: usize = 8;
 
 /// A JSON header and named tensors.
 ///
-/// NaN and infinities are legal in tensors. JSON has no such numbers: in a header they become `null`.
+/// NaN and infinities can be put into tensors and are refused when they are taken out, except where a reader says that they
+/// have a meaning ([`Container::take_f64s_where`]). JSON has no such numbers: in a header they become `null`.
 ///
 /// ```
 /// use riesz::model::Container;
@@ -104,9 +107,10 @@ impl Container {
 
     /// The file as bytes: a function of the contents and of nothing else.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = self.opening()?;
-        bytes.reserve_exact(self.tensors.values().map(|tensor| tensor.values.bytes()).sum());
-        self.write_values(&mut bytes).map_err(|error| Error::Format(error.to_string()))?;
+        let opening = self.opening()?;
+        let values: usize = self.tensors.values().map(|tensor| tensor.values.bytes()).sum();
+        let mut bytes = Vec::with_capacity(opening.len() + values + LENGTH);
+        self.write(&opening, &mut bytes).map_err(|error| Error::Format(error.to_string()))?;
         Ok(bytes)
     }
 
@@ -119,15 +123,12 @@ impl Container {
         })
     }
 
-    /// Writes the file under `path`, all of it or nothing: a file already there stays as it was until
-    /// the new one is complete and on disk. A symbolic link is replaced, not followed.
+    /// Writes the file under `path`, all of it or nothing: a file already there stays as it was until the new one is
+    /// complete and on disk, see [`replace`].
     pub fn save(&self, path: &Path) -> Result<()> {
         let opening = self.opening()?;
-        replace(path, |file| {
-            file.write_all(&opening)?;
-            self.write_values(file)
-        })
-        .map_err(|source| Error::Io { path: path.to_owned(), source })
+        replace(path, |file| self.write(&opening, file))
+            .map_err(|source| Error::Io { path: path.to_owned(), source })
     }
 
     /// Reads the file under `path`.
@@ -156,12 +157,12 @@ impl Container {
     /// Everything before the values, refused where [`Container::from_bytes`] would refuse it.
     fn opening(&self) -> Result<Vec<u8>> {
         header::check(&self.header).and_then(|()| header::check_size(&self.header)).map_err(Error::Format)?;
-        check_entries(self.tensors.len()).map_err(Error::Format)?;
+        check_entries(self.tensors.len() + 1).map_err(Error::Format)?;
 
         let mut offset = 0;
         let mut layout = Vec::with_capacity(self.tensors.len());
         for (name, tensor) in self.ordered() {
-            if name == RESERVED {
+            if name == RESERVED || name == CHECKSUM {
                 return Err(about(name, "the name is reserved"));
             }
             tensor.check().map_err(|reason| about(name, &reason))?;
@@ -170,6 +171,9 @@ impl Container {
             layout.push((name.clone(), TensorInfo { dtype, shape, data_offsets: (offset, end) }));
             offset = end;
         }
+        let data_offsets = (offset, offset + LENGTH);
+        layout
+            .push((CHECKSUM.to_owned(), TensorInfo { dtype: Dtype::U8, shape: vec![LENGTH], data_offsets }));
         // Sorted already, unless some crate of the build asks serde_json to keep the order of insertion.
         let mut header = self.header.clone();
         header.sort_all_objects();
@@ -185,13 +189,18 @@ impl Container {
         Ok(bytes)
     }
 
-    fn write_values(&self, target: &mut impl Write) -> io::Result<()> {
-        self.ordered().into_iter().try_for_each(|(_, tensor)| tensor.values.write(target))
+    /// Writes the file, of which `opening` is what precedes the values.
+    fn write(&self, opening: &[u8], target: &mut impl Write) -> io::Result<()> {
+        let mut target = Summed::new(target);
+        target.write_all(opening)?;
+        self.ordered().into_iter().try_for_each(|(_, tensor)| tensor.values.write(&mut target))?;
+        target.finish()
     }
 }
 
 /// Reads a file of `length` bytes.
 fn read(source: &mut impl Read, length: u64) -> Result<Container, Fault> {
+    let mut source = Summed::new(source);
     let Some(rest) = length.checked_sub(PREFIX as u64) else {
         return Err(format!("{length} bytes, too short for a length").into());
     };
@@ -210,8 +219,13 @@ fn read(source: &mut impl Read, length: u64) -> Result<Container, Fault> {
     header::check(&header)?;
     let mut tensors = BTreeMap::new();
     for (name, shape, dtype) in layout.place(values_length)? {
-        let values = Values::read(source, dtype, &shape)?;
+        let values = Values::read(&mut source, dtype, &shape)?;
         tensors.insert(name, Tensor { shape, values });
+    }
+    if !source.agrees()? {
+        return Err("the checksum does not fit the contents: the file is damaged; fetch or write it again"
+            .to_owned()
+            .into());
     }
     Ok(Container { header, tensors })
 }

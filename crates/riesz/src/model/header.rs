@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 
 /// Version of the header that this build writes, and the only one it reads.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
 /// Every kind of file there is, and what people call it.
 const KINDS: [(&str, &str); 10] = [
     ("model", "kernel machine"),
@@ -41,7 +41,10 @@ pub(super) fn check(header: &Value) -> Result<(), String> {
         None => return Err("the header has no format_version".to_owned()),
         Some(version) if version.as_u64() != Some(FORMAT_VERSION) => {
             let version = clip(&version.to_string());
-            return Err(format!("format_version is {version}; this build reads version {FORMAT_VERSION}"));
+            return Err(format!(
+                "format_version is {version}; this build reads version {FORMAT_VERSION}: fit again, or read it with the \
+                 build that wrote it"
+            ));
         }
         Some(_) => {}
     }

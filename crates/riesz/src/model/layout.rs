@@ -3,6 +3,7 @@
 //! It is parsed here rather than by the safetensors crate, which lets the last of two equal names win, buffers the
 //! layout in a form many times its size and adds the sizes of the tensors without looking for overflow.
 
+use super::checksum::{CHECKSUM, LENGTH};
 use super::tensor::{count, dtype, MAX_RANK};
 use super::{about_text, clip};
 use safetensors::Dtype;
@@ -31,7 +32,8 @@ impl Layout {
         serde_json::from_str(text).map_err(|error| clip(&format!("the layout is not valid: {error}")))
     }
 
-    /// Puts the tensors in the order of their values and shows that these fill the file exactly.
+    /// Puts the tensors in the order of their values and shows that these, with the checksum at their end, fill the file
+    /// exactly.
     pub(super) fn place(self, length: u64) -> Result<Vec<(String, Vec<usize>, Dtype)>, String> {
         let mut tensors: Vec<_> = self.tensors.into_iter().collect();
         tensors.sort_by_key(|(_, info)| info.data_offsets);
@@ -59,7 +61,10 @@ impl Layout {
         if reached != length {
             return Err(format!("the tensors end at {reached} of {length} bytes"));
         }
-        Ok(placed)
+        match placed.pop() {
+            Some((name, shape, Dtype::U8)) if name == CHECKSUM && shape == [LENGTH] => Ok(placed),
+            _ => Err("the file does not end with a checksum".to_owned()),
+        }
     }
 }
 

@@ -6,16 +6,20 @@
 //! ```text
 //! 8 bytes     length of the layout, little endian
 //! layout      JSON, padded with spaces: {"__metadata__": {"riesz": header}, name: {dtype, shape, data_offsets}, …}
-//! values      the tensors, back to back, little endian, row-major
+//! values      the tensors, back to back, little endian, row-major; the last is the checksum of all bytes before it
 //! ```
 //!
 //! `header` is itself JSON text, an object with sorted keys that holds at least `format_version` and `kind`. Nothing
 //! else enters the bytes, so equal contents give equal bytes.
 //!
+//! Names and types of the columns a model was fitted on stand beside it, as [`Columns`].
+//!
 //! A file is hostile until shown otherwise. Every length is compared with the length of the file before memory is asked
 //! for. Beyond the values themselves, reading needs at most about five times the length of the layout and, for parsed
 //! entries, some twenty megabytes; constants in `layout.rs` and `header.rs` bound both.
 
+mod checksum;
+mod columns;
 mod container;
 mod header;
 mod layout;
@@ -26,9 +30,11 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
+pub use columns::{Column, ColumnType, Columns};
 pub use container::Container;
 pub use header::FORMAT_VERSION;
 pub(crate) use replace::prepare;
+pub use replace::replace;
 pub use stored::Stored;
 pub use tensor::{Tensor, Values};
 

@@ -48,9 +48,11 @@ pub(super) fn count(shape: &[usize]) -> Result<usize, String> {
 }
 
 /// A type that tensors are made of.
-pub(super) trait Element: Copy {
+pub(super) trait Element: Copy + std::fmt::Display {
     /// Its name in the layout.
     const DTYPE: Dtype;
+    /// Whether it is a number, finite.
+    fn is_number(self) -> bool;
     /// Appends the little-endian values in `bytes`, which need not be aligned.
     fn append(bytes: &[u8], values: &mut Vec<Self>);
     /// The values, if they are of this type.
@@ -61,7 +63,7 @@ pub(super) trait Element: Copy {
 
 /// Writes [`Values`] and what depends on their type, from one line for each type there is.
 macro_rules! elements {
-    ($($type:ident, $variant:ident, $view:ident, $take:ident, $what:literal;)*) => {
+    ($($type:ident, $variant:ident, $view:ident, $take:ident, $number:expr, $what:literal;)*) => {
         /// The values of a tensor.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Values {
@@ -125,6 +127,11 @@ macro_rules! elements {
             impl Element for $type {
                 const DTYPE: Dtype = Dtype::$variant;
 
+                fn is_number(self) -> bool {
+                    let number: fn(Self) -> bool = $number;
+                    number(self)
+                }
+
                 fn append(bytes: &[u8], values: &mut Vec<Self>) {
                     let (chunks, _) = bytes.as_chunks::<{ size_of::<$type>() }>();
                     values.extend(chunks.iter().map(|chunk| Self::from_le_bytes(*chunk)));
@@ -154,9 +161,9 @@ macro_rules! elements {
                 }
 
                 #[doc = concat!("Moves out the values of a tensor of `", stringify!($type), "` with this shape;")]
-                /// a tensor of another type or shape stays where it is.
+                /// a tensor of another type or shape, or with NaN or infinities in it, stays where it is.
                 pub fn $take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<$type>> {
-                    take(self, name, shape)
+                    take(self, name, shape, Element::is_number)
                 }
             )*
         }
@@ -164,12 +171,24 @@ macro_rules! elements {
 }
 
 elements! {
-    f32, F32, f32s, take_f32s, "Single precision.";
-    f64, F64, f64s, take_f64s, "Double precision.";
-    u8, U8, u8s, take_u8s, "Bytes, text among them.";
-    u32, U32, u32s, take_u32s, "Small counts and indices.";
-    u64, U64, u64s, take_u64s, "Counts, indices and random words.";
-    i64, I64, i64s, take_i64s, "Signed integers.";
+    f32, F32, f32s, take_f32s, f32::is_finite, "Single precision.";
+    f64, F64, f64s, take_f64s, f64::is_finite, "Double precision.";
+    u8, U8, u8s, take_u8s, |_| true, "Bytes, text among them.";
+    u32, U32, u32s, take_u32s, |_| true, "Small counts and indices.";
+    u64, U64, u64s, take_u64s, |_| true, "Counts, indices and random words.";
+    i64, I64, i64s, take_i64s, |_| true, "Signed integers.";
+}
+
+impl Container {
+    /// [`Container::take_f64s`] for values among which infinities have a meaning: those for which `admitted` holds.
+    pub fn take_f64s_where(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        admitted: impl Fn(f64) -> bool,
+    ) -> Result<Vec<f64>> {
+        take(self, name, shape, admitted)
+    }
 }
 
 fn view<'a, T: Element>(container: &'a Container, name: &str) -> Result<(&'a [usize], &'a [T])> {
@@ -178,10 +197,18 @@ fn view<'a, T: Element>(container: &'a Container, name: &str) -> Result<(&'a [us
     Ok((&tensor.shape, T::slice(&tensor.values).ok_or_else(wrong)?))
 }
 
-fn take<T: Element>(container: &mut Container, name: &str, shape: &[usize]) -> Result<Vec<T>> {
-    let (found, _) = view::<T>(container, name)?;
+fn take<T: Element>(
+    container: &mut Container,
+    name: &str,
+    shape: &[usize],
+    admitted: impl Fn(T) -> bool,
+) -> Result<Vec<T>> {
+    let (found, values) = view::<T>(container, name)?;
     if found != shape {
         return Err(about(name, &format!("has shape {found:?}, expected {shape:?}")));
+    }
+    if let Some(place) = values.iter().position(|&value| !admitted(value)) {
+        return Err(about(name, &format!("value {place} is {}; a model is made of numbers", values[place])));
     }
     let values = container.tensors.remove(name).and_then(|tensor| T::vector(tensor.values));
     values.ok_or_else(|| about(name, "missing"))

@@ -1,5 +1,6 @@
 //! Laws and references of the container.
 
+use super::checksum::CHECKSUM;
 use super::container::KEY;
 use super::header::{MAX_DEPTH, MAX_ENTRIES};
 use super::layout::{MAX_LAYOUT, RESERVED};
@@ -61,15 +62,30 @@ fn file(layout: impl AsRef<[u8]>, values: &[u8]) -> Vec<u8> {
     [&(layout.len() as u64).to_le_bytes(), layout, values].concat()
 }
 
+/// A file with these entries and its checksum.
+fn summed(entries: &str, values: &[u8]) -> Vec<u8> {
+    let (start, end) = (values.len(), values.len() + 4);
+    let checksum = format!(r#""checksum":{{"dtype":"U8","shape":[4],"data_offsets":[{start},{end}]}}"#);
+    let mut bytes = file(format!("{{{entries},{checksum}}}"), values);
+    bytes.extend(sum_of(&bytes).to_le_bytes());
+    bytes
+}
+
+fn sum_of(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
+}
+
 /// A file with a sound header and these entries beside it.
 fn with_entries(entries: &str, values: &[u8]) -> Vec<u8> {
-    let header = r#""__metadata__":{"riesz":"{\"format_version\":1,\"kind\":\"model\"}"}"#;
-    file(format!("{{{header},{entries}}}"), values)
+    let header = r#""__metadata__":{"riesz":"{\"format_version\":2,\"kind\":\"model\"}"}"#;
+    summed(&format!("{header},{entries}"), values)
 }
 
 /// A file without tensors and with this text for a header.
 fn with_header(header: &str) -> Vec<u8> {
-    file(json!({ RESERVED: { KEY: header } }).to_string(), &[])
+    summed(&format!(r#""{RESERVED}":{}"#, json!({ KEY: header })), &[])
 }
 
 #[track_caller]
@@ -83,8 +99,8 @@ fn refused(bytes: &[u8], reason: &str) {
 /// What is read here is what the reference implementation reads, and survives another round.
 fn agrees_with_reference(bytes: &[u8], container: &Container) {
     let reference = SafeTensors::deserialize(bytes).unwrap();
-    assert_eq!(reference.len(), container.tensors.len());
-    for (name, view) in reference.iter() {
+    assert_eq!(reference.len(), container.tensors.len() + 1);
+    for (name, view) in reference.iter().filter(|(name, _)| *name != CHECKSUM) {
         let tensor = &container.tensors[name];
         let mut raw = Vec::new();
         tensor.values.write(&mut raw).unwrap();
@@ -182,7 +198,10 @@ proptest! {
 
 #[test]
 fn the_bytes_are_those_of_the_reference() {
-    let container = small();
+    let mut container = small();
+    // By name the reference puts this one behind the checksum.
+    container.tensors.remove("classes");
+    let bytes = container.to_bytes().unwrap();
     let raw: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = container
         .tensors
         .iter()
@@ -191,12 +210,13 @@ fn the_bytes_are_those_of_the_reference() {
             tensor.values.write(&mut raw).unwrap();
             (name.clone(), tensor.values.dtype(), tensor.shape.clone(), raw)
         })
+        .chain([(CHECKSUM.to_owned(), Dtype::U8, vec![4], bytes[bytes.len() - 4..].to_vec())])
         .collect();
     let views = raw
         .iter()
         .map(|(name, dtype, shape, raw)| (name, TensorView::new(*dtype, shape.clone(), raw).unwrap()));
     let metadata = HashMap::from([(KEY.to_owned(), container.header.to_string())]);
-    assert_eq!(container.to_bytes().unwrap(), safetensors::serialize(views, Some(metadata)).unwrap());
+    assert_eq!(bytes, safetensors::serialize(views, Some(metadata)).unwrap());
 }
 
 #[test]
@@ -223,7 +243,7 @@ fn equal_contents_give_equal_bytes() {
     assert_eq!(build([0, 1, 2]), build([2, 1, 0]));
     assert_ne!(build([0, 1, 2]), Container::new("model").to_bytes().unwrap());
     let text = String::from_utf8_lossy(&build([1, 0, 2])).into_owned();
-    let sorted = r#"{\"a\":1,\"format_version\":1,\"kind\":\"model\",\"m\":\"m\",\"z\":{\"x\":[2,{\"b\":4,\"w\":3}],\"y\":1}}"#;
+    let sorted = r#"{\"a\":1,\"format_version\":2,\"kind\":\"model\",\"m\":\"m\",\"z\":{\"x\":[2,{\"b\":4,\"w\":3}],\"y\":1}}"#;
     assert!(text.contains(sorted), "{text}");
 }
 
@@ -254,21 +274,124 @@ fn every_truncation_is_refused() {
 }
 
 #[test]
-fn every_changed_byte_is_refused_or_read() {
+fn every_changed_byte_is_refused() {
     let original = small().to_bytes().unwrap();
     let mut bytes = original.clone();
-    let mut read = 0;
+    let mut damaged = 0;
     for position in 0..bytes.len() {
         for change in 1..=u8::MAX {
             bytes[position] = original[position] ^ change;
+            let error = Container::from_bytes(&bytes).unwrap_err().to_string();
+            damaged += usize::from(error.contains("the file is damaged"));
+        }
+        bytes[position] = original[position];
+    }
+    assert!(damaged > 255 * (4 + 4 * 4), "changed values are found by the checksum alone: {damaged}");
+}
+
+/// Behind a checksum that fits, whatever is read is what the reference implementation reads.
+#[test]
+fn every_changed_byte_is_refused_or_read_behind_a_new_checksum() {
+    let original = small().to_bytes().unwrap();
+    let mut read = 0;
+    for position in 0..original.len() - 4 {
+        for change in 1..=u8::MAX {
+            let mut bytes = original[..original.len() - 4].to_vec();
+            bytes[position] ^= change;
+            bytes.extend(sum_of(&bytes).to_le_bytes());
             if let Ok(container) = Container::from_bytes(&bytes) {
                 agrees_with_reference(&bytes, &container);
                 read += 1;
             }
         }
-        bytes[position] = original[position];
     }
     assert!(read > 0, "changed values are still values");
+}
+
+#[test]
+fn a_file_ends_with_its_checksum() {
+    let header = r#""__metadata__":{"riesz":"{\"format_version\":2,\"kind\":\"model\"}"}"#;
+    refused(&file(format!("{{{header}}}"), &[]), "does not end with a checksum");
+    let short = r#""checksum":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}"#;
+    refused(&file(format!("{{{header},{short}}}"), &[0; 2]), "does not end with a checksum");
+    let wrong = r#""checksum":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}"#;
+    refused(&file(format!("{{{header},{wrong}}}"), &[0; 4]), "the checksum does not fit the contents");
+}
+
+#[test]
+fn values_that_are_no_numbers_are_not_taken_out() {
+    let mut container = Container::new("model");
+    container.insert("a", vec![3], vec![1.0_f32, 2.0, f32::NAN]).unwrap();
+    container.insert("b", vec![2], vec![0.0_f64, f64::NEG_INFINITY]).unwrap();
+    let message = |error: Error| error.to_string();
+    let error = container.take_f32s("a", &[3]).map_err(message).unwrap_err();
+    assert!(error.contains("tensor \"a\": value 2 is NaN"), "{error}");
+    let error = container.take_f64s("b", &[2]).map_err(message).unwrap_err();
+    assert!(error.contains("tensor \"b\": value 1 is -inf"), "{error}");
+    assert_eq!(container.take_f64s_where("b", &[2], |v| v < 1.0).unwrap()[1], f64::NEG_INFINITY);
+}
+
+#[test]
+fn columns_stand_beside_a_model() {
+    let mut container = small();
+    assert_eq!(container.columns().unwrap(), Columns::default());
+    let mut columns = Columns::of_numbers(["a".into(), "\u{1b}\n\"".into()], Some("y".into()));
+    columns.features[1].kind = ColumnType::Boolean;
+    container.set_columns(&columns).unwrap();
+    let copy = Container::from_bytes(&container.to_bytes().unwrap()).unwrap();
+    assert_eq!(copy.columns().unwrap(), columns);
+    columns.check(2).unwrap();
+    let error = columns.check(3).unwrap_err().to_string();
+    assert!(error.contains("2 columns have names, the model has 3"), "{error}");
+    // More than a header could hold.
+    let wide = Columns::of_numbers((0..70_000).map(|i| i.to_string()), None);
+    container.set_columns(&wide).unwrap();
+    assert_eq!(
+        Container::from_bytes(&container.to_bytes().unwrap()).unwrap().columns().unwrap().names().len(),
+        70_000
+    );
+    for text in
+        ["", "[{}]", r#"[{"name":"a","type":"colour"}]"#, r#"[{"name":"a","type":"number","more":1}]"#, "[1]"]
+    {
+        container.insert("columns", vec![text.len()], text.as_bytes().to_vec()).unwrap();
+        let error = container.columns().unwrap_err().to_string();
+        assert!(error.contains("tensor \"columns\": "), "{error}");
+    }
+    container.insert("columns", vec![1], vec![0.0_f32]).unwrap();
+    assert!(container.columns().is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_permissions_and_a_link_its_place() {
+    use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+    let folder = Folder::new();
+    let [path, link, chain, dangling] =
+        ["model", "link", "chain", "dangling"].map(|name| folder.0.join(name));
+    small().save(&path).unwrap();
+    for mode in [0o600, 0o644, 0o440] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        small().save(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+    }
+    symlink("model", &link).unwrap();
+    symlink(&link, &chain).unwrap();
+    symlink("new", &dangling).unwrap();
+    fs::write(&path, b"").unwrap();
+    small().save(&chain).unwrap();
+    small().save(&dangling).unwrap();
+    let whole = small().to_bytes().unwrap();
+    assert!(fs::read(&path).unwrap() == whole && fs::read(folder.0.join("new")).unwrap() == whole);
+    for link in [&link, &chain, &dangling] {
+        assert!(fs::symlink_metadata(link).unwrap().is_symlink());
+    }
+    assert_eq!(folder.names(), ["chain", "dangling", "link", "model", "new"]);
+    let endless = folder.0.join("endless");
+    symlink("endless", &endless).unwrap();
+    assert!(small().save(&endless).is_err());
+    // A device is written to, not replaced.
+    small().save(std::path::Path::new("/dev/null")).unwrap();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
 }
 
 #[test]
@@ -297,11 +420,11 @@ fn hostile_shapes_and_offsets() {
     refused(&one("F32", "[-4]", "[0,16]"), "the layout is not valid");
     refused(&one("F32", "[1,1,1,1,1,1,1,1,4]", "[0,16]"), "at most 8");
     refused(&one("F32", "[3]", "[0,16]"), "does not fill 16 bytes");
-    refused(&one("F32", "[5]", "[0,20]"), "spans 0..20 of 16");
-    refused(&one("F32", "[4]", "[0,18446744073709551615]"), "of 16 bytes");
+    refused(&one("F32", "[6]", "[0,24]"), "spans 0..24 of 20");
+    refused(&one("F32", "[4]", "[0,18446744073709551615]"), "of 20 bytes");
     refused(&one("F32", "[4]", "[16,0]"), "starts at 16");
     refused(&one("F32", "[3]", "[4,16]"), "starts at 4");
-    refused(&one("F32", "[3]", "[0,12]"), "end at 12 of 16");
+    refused(&one("F32", "[3]", "[0,12]"), "\"checksum\": starts at 16, but the tensor before it ends at 12");
     refused(&one("BF16", "[8]", "[0,16]"), "\"BF16\" is none of");
     refused(&one("f32", "[4]", "[0,16]"), "\"f32\" is none of");
     refused(&one("F32", "[4]", "[0,16],\"more\":0"), "unknown field `more`");
@@ -324,7 +447,9 @@ fn sizes_whose_sum_overflows() {
     let entry = |i: u64| {
         format!(r#""{i}":{{"dtype":"U8","shape":[{size}],"data_offsets":[{},{}]}}"#, i * size, (i + 1) * size)
     };
-    refused(&with_entries(&(0..8).map(entry).collect::<Vec<_>>().join(","), &[]), "of 0 bytes");
+    let header = r#""__metadata__":{"riesz":"{\"format_version\":2,\"kind\":\"model\"}"}"#;
+    let entries = (0..8).map(entry).collect::<Vec<_>>().join(",");
+    refused(&file(format!("{{{header},{entries}}}"), &[]), "of 0 bytes");
 }
 
 #[test]
@@ -349,13 +474,13 @@ fn hostile_layouts() {
         let entries: Vec<_> = (0..count).map(|i| format!("\"{i}\":{empty}")).collect();
         with_entries(&entries.join(","), &[])
     };
-    assert_eq!(Container::from_bytes(&many(MAX_ENTRIES)).unwrap().tensors.len(), MAX_ENTRIES);
-    refused(&many(MAX_ENTRIES + 1), "more than 65536 tensors");
+    assert_eq!(Container::from_bytes(&many(MAX_ENTRIES - 1)).unwrap().tensors.len(), MAX_ENTRIES - 1);
+    refused(&many(MAX_ENTRIES), "more than 65536 tensors");
 }
 
 #[test]
 fn hostile_headers() {
-    let sound = |more: &str| format!(r#"{{"format_version":1,"kind":"model"{more}}}"#);
+    let sound = |more: &str| format!(r#"{{"format_version":2,"kind":"model"{more}}}"#);
     assert!(Container::from_bytes(&with_header(&sound(""))).is_ok());
     for not_an_object in ["[]", "1", "null", "\"riesz\"", "true"] {
         refused(&with_header(not_an_object), "not a JSON object");
@@ -376,16 +501,16 @@ fn hostile_headers() {
 #[test]
 fn versions_and_kinds() {
     refused(&with_header(r#"{"kind":"model"}"#), "no format_version");
-    for version in ["0", "2", "1.0", "-1", "\"1\"", "null", "18446744073709551615"] {
+    for version in ["0", "1", "3", "2.0", "-1", "\"2\"", "null", "18446744073709551615"] {
         let header = format!(r#"{{"format_version":{version},"kind":"model"}}"#);
-        refused(&with_header(&header), &format!("format_version is {version}; this build reads version 1"));
+        refused(&with_header(&header), &format!("format_version is {version}; this build reads version 2"));
     }
     // A later version is recognised as such, whatever types its tensors have.
-    let later = r#"{"__metadata__":{"riesz":"{\"format_version\":2}"},"t":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}"#;
-    refused(&file(later, &[0; 2]), "format_version is 2; this build reads version 1");
-    refused(&with_header(r#"{"format_version":1}"#), "no kind");
-    refused(&with_header(r#"{"format_version":1,"kind":7}"#), "no kind");
-    refused(&with_header(r#"{"format_version":1,"kind":"modem"}"#), "kind is \"modem\", expected one of");
+    let later = r#"{"__metadata__":{"riesz":"{\"format_version\":3}"},"t":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}"#;
+    refused(&file(later, &[0; 2]), "format_version is 3; this build reads version 2");
+    refused(&with_header(r#"{"format_version":2}"#), "no kind");
+    refused(&with_header(r#"{"format_version":2,"kind":7}"#), "no kind");
+    refused(&with_header(r#"{"format_version":2,"kind":"modem"}"#), "kind is \"modem\", expected one of");
 
     let container = Container::new("checkpoint");
     assert_eq!(container.kind(), Some("checkpoint"));
@@ -425,7 +550,7 @@ fn unsound_contents_are_not_written() {
     refuses(&|c| drop(c.tensors.insert("t".into(), odd([&[3], [1; 8].as_slice()].concat()))), "at most 8");
     refuses(&|c| drop(c.tensors.insert(RESERVED.into(), odd(vec![3]))), "reserved");
     refuses(&|c| c.header = json!([]), "not a JSON object");
-    refuses(&|c| c.set_field("format_version", &2).unwrap(), "this build reads version 1");
+    refuses(&|c| c.set_field("format_version", &3).unwrap(), "this build reads version 2");
     refuses(&|c| c.set_field("kind", "modem").unwrap(), "kind is \"modem\"");
     refuses(&|c| c.set_field("list", &vec![0; MAX_ENTRIES]).unwrap(), "belong in tensors");
     refuses(&|c| c.set_field("text", &"a".repeat(MAX_LAYOUT)).unwrap(), "at most 16777216");
@@ -451,7 +576,7 @@ fn typed_access() {
     let mut container = small();
     let kernel = || Kernel { name: "gaussian".into(), bandwidth: 0.1 };
     assert_eq!(container.field::<Kernel>("kernel").unwrap(), kernel());
-    assert_eq!(container.header_as::<Whole>().unwrap(), Whole { format_version: 1, kernel: kernel() });
+    assert_eq!(container.header_as::<Whole>().unwrap(), Whole { format_version: 2, kernel: kernel() });
     assert_eq!(container.field::<Option<u64>>("absent").unwrap(), None);
     let message = |error: Error| error.to_string();
     let error = container.field::<u64>("kernel").map_err(message).unwrap_err();
@@ -466,6 +591,7 @@ fn typed_access() {
     assert!(error.contains("tensor \"absent\": missing"), "{error}");
     let error = container.take_f32s("coefficient", &[4]).map_err(message).unwrap_err();
     assert!(error.contains("has shape [2, 2], expected [4]"), "{error}");
+    container.insert("coefficient", vec![2, 2], vec![1.0_f32; 4]).unwrap();
     assert_eq!(container.take_f32s("coefficient", &[2, 2]).unwrap()[0], 1.0);
     assert!(container.take_f32s("coefficient", &[2, 2]).is_err());
 }

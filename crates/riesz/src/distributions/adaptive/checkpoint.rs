@@ -57,18 +57,56 @@ impl<'a> Checkpoint<'a> {
     /// Islands and history, refused unless the run was begun with the same settings, model and data.
     pub(super) fn resume(
         self,
-        options: &AdaptiveOptions,
+        settings: &[Setting<'_>],
         fingerprint: u64,
     ) -> Result<(Vec<Island>, Vec<Stage>)> {
         let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
         let lasting = |options: &AdaptiveOptions| AdaptiveOptions { max_time: None, ..options.clone() };
-        if lasting(&self.header.posterior) != lasting(options) {
+        if lasting(&self.header.posterior) != lasting(settings[0].options) {
             return Err(differs("settings"));
         }
         if self.header.fingerprint != format!("{fingerprint:016x}") {
             return Err(differs("model or data"));
         }
-        Ok((self.islands.into_owned(), self.header.history.into_owned()))
+        let islands = self.islands.into_owned();
+        let numbered = islands.iter().enumerate().all(|(i, island)| island.state.index == i);
+        if !numbered || islands.len() > settings.len() {
+            return Err(Error::Format(
+                "the checkpoint has islands that are not those of its settings".into(),
+            ));
+        }
+        islands.iter().zip(settings).try_for_each(|(island, setting)| island.check(setting))?;
+        Ok((islands, self.header.history.into_owned()))
+    }
+}
+
+impl Island {
+    /// Refuses what no run leaves behind: numbers of particles that differ, densities that are none, observations that
+    /// there are not.
+    fn check(&self, setting: &Setting<'_>) -> Result<()> {
+        let (p, state, target) = (&self.particles, &self.state, self.state.target);
+        let (m, all) = (p.len(), setting.model.observations());
+        let densities = |values: &[f64]| values.len() == m && values.iter().all(|v| *v < f64::INFINITY);
+        let sound = [
+            ("positions", m > 0 && p.positions.len() == m * setting.model.dimension()),
+            ("positions", p.positions.iter().all(|x| x.is_finite())),
+            ("densities of the prior", densities(&p.log_prior)),
+            ("likelihoods", densities(&p.old) && p.new.as_deref().is_none_or(densities)),
+            ("weights", densities(&p.log_weights) && p.log_weights.iter().any(|w| w.is_finite())),
+            ("chains", p.chains.is_none_or(|chains| (1..=m).contains(&chains))),
+            ("observations", target.seen <= target.next && target.next <= all),
+            ("power", (0.0..=1.0).contains(&target.power)),
+            ("stage", state.stage < 1 << 24),
+            ("step", state.step > 0.0 && state.step <= 1.0),
+            ("evidence", state.log_evidence.is_finite() && state.variance >= 0.0 && state.inherited >= 0.0),
+        ];
+        match sound.iter().find(|(_, sound)| !sound) {
+            Some((what, _)) => Err(Error::Format(format!(
+                "the {what} of island {} of the checkpoint are not possible",
+                state.index
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -110,7 +148,9 @@ impl Stored for Checkpoint<'_> {
             let shape = container.f64s(&format!("positions.{i}"))?.0.to_vec();
             let m = shape.first().copied().unwrap_or(0);
             let positions = container.take_f64s(&format!("positions.{i}"), &shape)?;
-            let mut take = |name: &str| container.take_f64s(&format!("{name}.{i}"), &[m]);
+            // −∞ is the logarithm of a density of zero.
+            let log = |v: f64| v < f64::INFINITY;
+            let mut take = |name: &str| container.take_f64s_where(&format!("{name}.{i}"), &[m], log);
             let particles = Population {
                 positions,
                 log_prior: take("log_prior")?,

@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
         let fingerprint = checkpoint::fingerprint(&settings[0])?;
         let (islands, history) = match &control.checkpoint {
             Some(policy) if policy.path.exists() => {
-                Checkpoint::load(&policy.path)?.resume(options, fingerprint)?
+                Checkpoint::load(&policy.path)?.resume(&settings, fingerprint)?
             }
             _ => Default::default(),
         };

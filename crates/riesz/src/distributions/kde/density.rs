@@ -234,7 +234,6 @@ impl Stored for KernelDensity {
         }
         let rows = container.take_f64s("rows", &[n, columns])?;
         let weights = container.take_f64s("weights", &[n])?;
-        Rows::double(&rows, columns)?.check_finite("rows")?;
         Self::assemble(options, rows, weights, columns)
     }
 }

@@ -317,6 +317,10 @@ impl KernelMachine {
         if header.loss.is_classification() != matches!(header.options.task, Task::Classification(_)) {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
         }
+        let classes = if let Task::Classification(classes) = header.options.task { classes } else { 0 };
+        if !class_names.is_empty() && class_names.len() != classes {
+            return Err(Error::Format(format!("{} class names for {classes} classes", class_names.len())));
+        }
         let c = outputs(&header.loss, header.options.task);
         let f = take_expansion(container, c, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),

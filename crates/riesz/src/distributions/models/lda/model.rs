@@ -393,8 +393,8 @@ impl Stored for TopicModel {
             return Err(Error::Format("priors of topics must be positive numbers, one for each".into()));
         }
         let rows = container.take_f32s("statistics", &[words, topics])?;
-        if rows.is_empty() || rows.iter().any(|v| !v.is_finite() || *v < 0.0) {
-            return Err(Error::Format("counts of topics must be finite and not negative".into()));
+        if rows.is_empty() || rows.iter().any(|v| *v < 0.0) {
+            return Err(Error::Format("counts of topics must not be negative".into()));
         }
         let statistics = Statistics::from_rows(&rows, topics);
         let particles = match header.options.mode {
@@ -409,8 +409,8 @@ fn read_particles(container: &mut Container, header: &Header) -> Result<Particle
     let (count, words, topics) = (header.options.particles, header.vocabulary, header.options.topics);
     let beta = container.take_f64s("particles", &[count, words, topics])?;
     let log_weights = container.take_f64s("log_weights", &[count])?;
-    if beta.iter().any(|b| !(b.is_finite() && *b > 0.0)) || log_weights.iter().any(|w| !w.is_finite()) {
-        return Err(Error::Format("particles must be positive and their weights finite".into()));
+    if beta.iter().any(|b| *b <= 0.0) {
+        return Err(Error::Format("particles of topics must be positive".into()));
     }
     let steps = container.field("steps")?;
     let beta = beta.chunks_exact(words * topics).map(<[f64]>::to_vec).collect();

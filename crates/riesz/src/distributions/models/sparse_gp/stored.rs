@@ -77,14 +77,13 @@ impl Stored for SparseProcess {
             length_scales: container.take_f64s("length_scales", &[d])?,
         };
         hyper.check(d)?;
-        let shift = finite(container.take_f64s("shift", &[d])?)?;
-        finite(vec![header.mean, header.exponent, header.scale])?;
+        let shift = container.take_f64s("shift", &[d])?;
         if header.exponent < 0.0 || header.scale <= 0.0 {
             return Err(Error::Format("the weighting of a sparse process is out of range".into()));
         }
         let setting = Setting { kernel: header.options.kernel, hyper, shift };
         let precision = if header.single { Precision::Single } else { Precision::Double };
-        let constants = finite(container.take_f64s("constant", &[header.particles])?)?;
+        let constants = container.take_f64s("constant", &[header.particles])?;
         if constants.is_empty() {
             return Err(Error::Format("a sparse process needs particles".into()));
         }
@@ -120,16 +119,17 @@ fn particle(
         [m, columns] if m > 0 && columns == d => m,
         ref shape => return Err(Error::Format(format!("{name} has shape {shape:?}"))),
     };
-    let rows = finite(container.take_f64s(&name, &[m, d])?)?;
-    let shift = finite(container.take_f64s(&format!("shift.{j}"), &[m])?)?;
-    let mut centre = container.take_f64s(&format!("reach.{j}"), &[d + 1])?;
-    let squared_radius = centre.pop().unwrap_or(f64::NAN);
-    if squared_radius.is_nan() {
-        return Err(Error::Format(format!("reach.{j} is no number")));
+    let rows = container.take_f64s(&name, &[m, d])?;
+    let shift = container.take_f64s(&format!("shift.{j}"), &[m])?;
+    // A radius may be infinite; its place is behind the centre, which may not.
+    let mut centre = container.take_f64s_where(&format!("reach.{j}"), &[d + 1], |v| !v.is_nan())?;
+    let squared_radius = centre.pop().unwrap_or(f64::INFINITY);
+    if centre.iter().any(|v| !v.is_finite()) {
+        return Err(Error::Format(format!("the centre of reach.{j} is no point")));
     }
-    let ball = Ball { centre: finite(centre)?, squared_radius };
+    let ball = Ball { centre, squared_radius };
     let size = m.checked_mul(m + 1).ok_or_else(|| Error::Format(format!("{name} has too many rows")))? / 2;
-    let lower = finite(container.take_f64s(&format!("precision.{j}"), &[size])?)?;
+    let lower = container.take_f64s(&format!("precision.{j}"), &[size])?;
     let mut particle = Particle::new(setting, precision, rows, ball, log_prior)?;
     let mut values = lower.into_iter();
     let mut matrix = Mat::<f64>::zeros(m, m);
@@ -138,11 +138,4 @@ fn particle(
     }
     particle.natural = Natural { precision: matrix, shift, ..particle.natural };
     Ok(particle)
-}
-
-fn finite(values: Vec<f64>) -> Result<Vec<f64>> {
-    if values.iter().all(|v| v.is_finite()) {
-        return Ok(values);
-    }
-    Err(Error::Format("a sparse process needs finite numbers".into()))
 }

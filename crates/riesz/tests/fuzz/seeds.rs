@@ -1,0 +1,241 @@
+//! Small files of every kind, from which the changed ones are made.
+
+use crate::readers::{fit, follow};
+use riesz::data::Rows;
+use riesz::distributions::kde::{DensityOptions, KernelDensity, Shape};
+use riesz::distributions::models::lda::{LdaMode, LdaOptions, TopicModel};
+use riesz::distributions::models::sparse_gp::{Mode, SparseProcess, SparseProcessOptions};
+use riesz::driver::{quietly, CheckpointPolicy, Control};
+use riesz::functions::{
+    Approximation, Bandwidth, DensityRatio, DensityRatioOptions, GaussianProcess, GaussianProcessOptions,
+    KernelMachine, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
+    SolverSpec, Task, Training,
+};
+use riesz::loss::LossSpec;
+use riesz::model::{Columns, Stored};
+use riesz::random::Seed;
+use std::io::Write;
+use std::time::Duration;
+
+type Seeds = Vec<(&'static str, String, Vec<u8>)>;
+
+const SEED: Seed = Seed(7);
+
+/// Target, name and contents of every seed.
+pub fn all() -> Seeds {
+    let mut seeds = Seeds::new();
+    machines(&mut seeds);
+    others(&mut seeds);
+    distributions(&mut seeds);
+    checkpoints(&mut seeds);
+    data(&mut seeds);
+    seeds
+}
+
+/// n rows of two columns.
+fn values(n: usize) -> Vec<f32> {
+    (0..2 * n).map(|i| 0.1 * (i * i % 23) as f32).collect()
+}
+
+fn options(task: Task, change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options::new(task, SEED);
+    (options.bandwidth, options.block_size, options.max_blocks) = (Bandwidth::Value(1.0), Some(64), Some(2));
+    change(&mut options);
+    options
+}
+
+fn machines(seeds: &mut Seeds) {
+    let x = values(40);
+    let y: Vec<f32> = x.chunks_exact(2).map(|x| x[0] - x[1]).collect();
+    let positive: Vec<f32> = y.iter().map(|y| y.abs()).collect();
+    let classes = |k: usize| (0..40).map(|i| (i % k) as f32).collect::<Vec<f32>>();
+    let cases: [(&str, Options, Vec<f32>); 9] = [
+        ("regression", options(Task::Regression(1), |_| {}), y.clone()),
+        ("two-outputs", options(Task::Regression(2), |_| {}), [y.clone(), y.clone()].concat()),
+        ("quantiles", options(Task::Regression(1), |o| o.loss = "quantile=0.1,0.9".parse().ok()), y.clone()),
+        ("poisson", options(Task::Regression(1), |o| o.loss = Some(LossSpec::Poisson)), positive.clone()),
+        ("binary", options(Task::Classification(2), |o| o.loss = Some(LossSpec::Hinge)), classes(2)),
+        ("three", options(Task::Classification(3), |_| {}), classes(3)),
+        (
+            "product",
+            options(Task::Regression(1), |o| {
+                o.kernel = "laplacian * polynomial(2, 1)".parse().unwrap();
+            }),
+            y.clone(),
+        ),
+        (
+            "chi-squared",
+            options(Task::Regression(1), |o| o.kernel = "chi_squared".parse().unwrap()),
+            y.clone(),
+        ),
+        (
+            "stream",
+            options(Task::Regression(1), |o| {
+                (o.solver, o.block_size, o.max_blocks) = (SolverSpec::Stream, Some(64), Some(1));
+            }),
+            y.clone(),
+        ),
+    ];
+    for (name, options, targets) in cases {
+        let data = Training { rows: Rows::single(&x, 2).unwrap(), targets: &targets, weights: None };
+        let mut machine = quietly(|control| KernelMachine::fit(&options, &data, control)).unwrap();
+        if name == "three" {
+            machine.set_class_names(["a", "b", "c"].map(str::to_owned).to_vec());
+        }
+        let mut container = machine.to_container().unwrap();
+        container.set_columns(&Columns::of_numbers(["a".into(), "b".into()], Some("y".into()))).unwrap();
+        let bytes = container.to_bytes().unwrap();
+        if ["binary", "three"].contains(&name) {
+            seeds.push(("container", name.into(), bytes.clone()));
+        }
+        seeds.push(("model", name.into(), bytes));
+    }
+    let published = options(Task::Regression(1), |o| {
+        (o.solver, o.theta, o.max_blocks) = (SolverSpec::Stream, Some(1.0), Some(2))
+    });
+    let data = Training { rows: Rows::single(&x, 2).unwrap(), targets: &y, weights: None };
+    let machine = quietly(|control| KernelMachine::fit(&published, &data, control)).unwrap();
+    seeds.push(("model", "published-stream".into(), machine.to_bytes().unwrap()));
+}
+
+fn others(seeds: &mut Seeds) {
+    let (x, doubles) = (values(16), values(16).iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+    let (rows, y) =
+        (Rows::single(&x, 2).unwrap(), doubles.chunks_exact(2).map(|x| x[0] - x[1]).collect::<Vec<_>>());
+    for (name, approximation) in [("exact", Approximation::Exact), ("inducing", Approximation::Inducing)] {
+        let options = GaussianProcessOptions {
+            approximation,
+            inducing: 4,
+            neighbours: 2,
+            ..GaussianProcessOptions::new(SEED)
+        };
+        let process = quietly(|control| GaussianProcess::fit(&options, rows, &y, control)).unwrap();
+        seeds.push(("gaussian_process", name.into(), process.to_bytes().unwrap()));
+    }
+    for (name, mode) in [("adaptive", Mode::Adaptive), ("paper", Mode::Paper)] {
+        let options = SparseProcessOptions {
+            inducing: 4,
+            particles: 2,
+            batch_size: 8,
+            mode,
+            ..SparseProcessOptions::new(SEED)
+        };
+        let process = quietly(|control| SparseProcess::fit(&options, rows, &y, None, control)).unwrap();
+        seeds.push(("sparse_gaussian_process", name.into(), process.to_bytes().unwrap()));
+    }
+    let options = NoveltyOptions { features: 64, ..NoveltyOptions::new(SEED) };
+    let detector = quietly(|control| NoveltyDetector::fit(&options, rows, None, control)).unwrap();
+    seeds.push(("novelty", "gaussian".into(), detector.to_bytes().unwrap()));
+    let (targets, classes): (Vec<f32>, Vec<f32>) =
+        (y.iter().map(|&y| y as f32).collect(), (0..16).map(|i| (i % 3) as f32).collect());
+    for (name, task, targets) in
+        [("regression", Task::Regression(1), &targets), ("three", Task::Classification(3), &classes)]
+    {
+        let data = Training { rows, targets, weights: None };
+        let machine =
+            quietly(|control| OnlineMachine::begin(&OnlineOptions::new(task, SEED), &data, control)).unwrap();
+        seeds.push(("online", name.into(), machine.to_bytes().unwrap()));
+    }
+    let options =
+        DensityRatioOptions { block_size: Some(64), max_blocks: 2, ..DensityRatioOptions::new(SEED) };
+    let sample = |rows| Sample { rows, weights: None };
+    let ratio = quietly(|control| {
+        DensityRatio::fit(&options, sample(rows.slice(0..8)), sample(rows.slice(8..16)), control)
+    });
+    seeds.push(("density_ratio", "gaussian".into(), ratio.unwrap().to_bytes().unwrap()));
+}
+
+fn distributions(seeds: &mut Seeds) {
+    seeds.push(("posterior", "linear".into(), quietly(follow).unwrap().to_bytes().unwrap()));
+    let (x, weights) = (values(16), vec![1.0; 16]);
+    let rows = Rows::single(&x, 2).unwrap();
+    for (name, shape) in [("isotropic", Shape::Isotropic), ("covariance", Shape::Covariance)] {
+        let options = DensityOptions { shape, ..DensityOptions::default() };
+        let density = KernelDensity::fit(&options, rows, Some(&weights)).unwrap();
+        seeds.push(("kernel_density", name.into(), density.to_bytes().unwrap()));
+    }
+    let counts: Vec<f32> = (0..48).map(|i| (i % 3) as f32).collect();
+    let rows = Rows::single(&counts, 6).unwrap();
+    for (name, mode) in [("adaptive", LdaMode::Adaptive), ("paper", LdaMode::Paper)] {
+        let options = LdaOptions { mode, passes: 2, particles: 2, ..LdaOptions::new(3, SEED) };
+        let topics = quietly(|control| TopicModel::fit(&options, rows, control)).unwrap();
+        seeds.push(("topics", name.into(), topics.to_bytes().unwrap()));
+    }
+}
+
+fn checkpoints(seeds: &mut Seeds) {
+    /// The checkpoint of a fit that is interrupted when it asks whether to go on for the `steps`-th time.
+    fn interrupted<T>(steps: usize, fit: fn(&mut Control<'_>) -> riesz::Result<T>) -> Option<Vec<u8>> {
+        let path = std::env::temp_dir().join(format!("riesz-seed-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let mut asked = 0;
+        let mut cancelled = || {
+            asked += 1;
+            asked > steps
+        };
+        let mut observe = |_: &_| {};
+        let mut control = Control::new(&mut cancelled, &mut observe);
+        control.checkpoint = Some(CheckpointPolicy { path: path.clone(), every: Duration::ZERO });
+        let _ = fit(&mut control);
+        std::fs::read(&path).ok()
+    }
+    for steps in [2, 3, 4] {
+        let files =
+            [("checkpoint", interrupted(steps, fit)), ("posterior_checkpoint", interrupted(steps, follow))];
+        for (target, bytes) in files {
+            seeds.extend(bytes.map(|bytes| (target, format!("{steps}-steps"), bytes)));
+        }
+    }
+}
+
+fn data(seeds: &mut Seeds) {
+    let mut add = |target, name: &str, bytes: &[u8]| seeds.push((target, name.to_owned(), bytes.to_vec()));
+    let csv: [(&str, &str); 5] = [
+        ("header", "a,b,y\n1,2,x\n-3.5,4e2,\"y, z\"\n0.25,+1,x\n"),
+        ("semicolons", "\u{feff}\"a \"\"q\"\"\";1;b\r\n1;2;3\r\n4;5;6\r\n"),
+        ("bare", "# comment\n1 2  3\n4 5\t6\n"),
+        ("labels", "x,colour\n1,red\n2,blue\n3,red\n"),
+        ("tabs", "1\t2\n3\t4\n\n5\t6"),
+    ];
+    for (name, text) in csv {
+        add("csv", name, text.as_bytes());
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        add("gz", name, &encoder.finish().unwrap());
+    }
+    add("libsvm", "binary", b"+1 1:0.5 3:2 # note\n-1 qid:2 2:-1e-3\n");
+    add("libsvm", "wide", b"a 0:1 1000:1\nb\nc 7:3\n");
+    let npy = |descr: &str, order: &str, shape: &str, data: &[u8]| {
+        let header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat()
+    };
+    let floats: Vec<u8> = (0..6).flat_map(|i| (0.5 * i as f32).to_le_bytes()).collect();
+    let plain = npy("<f4", "False", "(2, 3)", &floats);
+    add("npy", "floats", &plain);
+    add("npy", "columns", &npy(">i2", "True", "(2, 3)", &[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6]));
+    add("npy", "bytes", &npy("|u1", "False", "(2, 2, 2)", &[1, 2, 3, 4, 5, 6, 7, 8]));
+    add(
+        "idx",
+        "images",
+        &[&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3][..], &[0, 1, 2, 253, 254, 255]].concat(),
+    );
+    add("idx", "doubles", &[&[0, 0, 14, 2, 0, 0, 0, 1, 0, 0, 0, 1][..], &1.5_f64.to_be_bytes()].concat());
+    for deflated in [false, true] {
+        add("npz", if deflated { "deflated" } else { "stored" }, &archive(&plain, deflated));
+    }
+}
+
+/// An archive with one array, `a`.
+fn archive(array: &[u8], deflated: bool) -> Vec<u8> {
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(array).unwrap();
+    let packed = if deflated { encoder.finish().unwrap() } else { array.to_vec() };
+    let method = if deflated { [8, 0] } else { [0, 0] };
+    let sizes =
+        [&[0; 8][..], &(packed.len() as u32).to_le_bytes(), &(array.len() as u32).to_le_bytes(), &[5, 0]]
+            .concat();
+    let local = [b"PK\x03\x04\x14\0\0\0", &method[..], &sizes, &[0, 0], b"a.npy", &packed].concat();
+    let directory = [b"PK\x01\x02\x14\0\x14\0\0\0", &method[..], &sizes, &[0; 16], b"a.npy"].concat();
+    let lengths = [(directory.len() as u32).to_le_bytes(), (local.len() as u32).to_le_bytes()].concat();
+    [&local[..], &directory, b"PK\x05\x06\0\0\0\0\x01\0\x01\0", &lengths, &[0, 0]].concat()
+}
