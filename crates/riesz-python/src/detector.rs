@@ -1,11 +1,10 @@
 //! The class `Detector`: a fitted novelty detector.
 
-use crate::arrays::{values, Table, Values};
-use crate::attend::{attended, detached};
+use crate::arrays::{answers, values, Table, Values};
+use crate::attend::attended;
 use crate::errors::to_py;
 use crate::files::stored;
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::functions::{NoveltyDetector, NoveltyOptions};
@@ -36,18 +35,6 @@ impl Detector {
         attended(py, n_jobs, None, |control| NoveltyDetector::fit(&options, rows, weights, control)).map(Self)
     }
 
-    /// Scores, large for usual rows.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn scores<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.scores(rows))?.into_pyarray(py))
-    }
-
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let summary = PyDict::new(py);
@@ -61,3 +48,9 @@ impl Detector {
 }
 
 stored!(Detector, NoveltyDetector);
+
+answers! {
+    Detector:
+    /// Scores, large for usual rows.
+    scores = scores -> vector<f32>;
+}
