@@ -81,9 +81,16 @@ class KernelMachine(Rows, Saved[Machine]):
     ) -> Machine:
         """Fit a machine, or start one that streams."""
         settings = self._settings() | {"classes": classes}
-        learn = Machine.begin if streaming else Machine.fit
         with progress(self.verbose) as observer:
-            return learn(X, y, weights, settings=settings, n_jobs=self.n_jobs, observer=observer)
+            return Machine.fit(
+                X,
+                y,
+                weights,
+                settings=settings,
+                streaming=streaming,
+                n_jobs=self.n_jobs,
+                observer=observer,
+            )
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters as settings of Rust."""

@@ -123,17 +123,7 @@ class Machine:
         weights: NDArray[np.float32] | None = None,
         *,
         settings: dict[str, Any],
-        n_jobs: int | None = None,
-        observer: Callable[[str, int, int, float, float | None, float | None, float], object]
-        | None = None,
-    ) -> Machine: ...
-    @staticmethod
-    def begin(
-        x: _Table,
-        y: NDArray[np.float32],
-        weights: NDArray[np.float32] | None = None,
-        *,
-        settings: dict[str, Any],
+        streaming: bool = False,
         n_jobs: int | None = None,
         observer: Callable[[str, int, int, float, float | None, float | None, float], object]
         | None = None,

@@ -2,7 +2,9 @@
 
 use crate::errors::{to_py, InvalidInput};
 use numpy::{ndarray::Dimension, Ix1, Ix2, IxDyn};
-use numpy::{Element, IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods};
+use numpy::{
+    Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use riesz::data::{Indices, Rows, Sparse};
 use riesz::functions::{Sample, Training};
@@ -117,8 +119,40 @@ pub fn values<'a, T: Element, D: Dimension>(
     Ok(array.as_slice()?)
 }
 
+/// Values of rows, one each, as a one-dimensional array.
+pub fn vector<T: Element>(py: Python<'_>, values: Vec<T>, _rows: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
+    Ok(values.into_pyarray(py))
+}
+
 /// Values of `rows` rows as a two-dimensional array, without a copy.
 pub fn matrix<T: Element>(py: Python<'_>, values: Vec<T>, rows: usize) -> PyResult<Bound<'_, PyArray2<T>>> {
     let columns = values.len() / rows.max(1);
     values.into_pyarray(py).reshape([rows, columns])
 }
+
+/// Methods by which a class answers for rows: each asks its model with the interpreter released. `vector` is one number a row,
+/// `matrix` several.
+macro_rules! answers {
+    ($class:ident: $($(#[$doc:meta])* $name:ident = $method:ident -> $shape:ident<$number:ty>;)*) => {
+        #[pyo3::pymethods]
+        impl $class {
+            $(
+                $(#[$doc])*
+                #[pyo3(signature = (x, *, n_jobs=None))]
+                fn $name<'py>(
+                    &self,
+                    py: pyo3::Python<'py>,
+                    x: crate::arrays::Table<'_>,
+                    n_jobs: Option<isize>,
+                ) -> pyo3::PyResult<pyo3::Bound<'py, crate::arrays::answers!(@$shape $number)>> {
+                    let (model, rows) = (crate::files::Wraps::model(self), x.rows()?);
+                    let values = crate::attend::detached(py, n_jobs, || model.$method(rows))?;
+                    crate::arrays::$shape(py, values, rows.len())
+                }
+            )*
+        }
+    };
+    (@vector $number:ty) => { numpy::PyArray1<$number> };
+    (@matrix $number:ty) => { numpy::PyArray2<$number> };
+}
+pub(crate) use answers;

@@ -2,8 +2,7 @@
 
 use crate::arrays::{matrix, values, Table};
 use crate::attend::{attended, detached};
-use crate::errors::FitError;
-use crate::files::stored;
+use crate::files::{dictionary, stored};
 use crate::settings::Settings;
 use numpy::{IntoPyArray, Ix1, PyArray1, PyArray2, PyReadonlyArray};
 use pyo3::prelude::*;
@@ -56,8 +55,7 @@ impl Density {
 
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        dictionary(py, &self.0.summary())
     }
 }
 

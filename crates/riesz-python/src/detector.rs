@@ -1,11 +1,10 @@
 //! The class `Detector`: a fitted novelty detector.
 
-use crate::arrays::{values, Table, Values};
-use crate::attend::{attended, detached};
+use crate::arrays::{answers, values, Table, Values};
+use crate::attend::attended;
 use crate::errors::to_py;
 use crate::files::stored;
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::functions::{NoveltyDetector, NoveltyOptions};
@@ -47,18 +46,6 @@ impl Detector {
         attended(py, n_jobs, None, |control| self.0.partial_fit(rows, weights, control))
     }
 
-    /// Scores, large for usual rows.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn scores<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.scores(rows))?.into_pyarray(py))
-    }
-
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let summary = PyDict::new(py);
@@ -81,3 +68,9 @@ fn options(settings: &Bound<'_, PyDict>) -> PyResult<NoveltyOptions> {
 }
 
 stored!(Detector, NoveltyDetector);
+
+answers! {
+    Detector:
+    /// Scores, large for usual rows.
+    scores = scores -> vector<f32>;
+}

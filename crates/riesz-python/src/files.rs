@@ -1,10 +1,11 @@
 //! Fitted models as bytes, pickles and files, with a note of the estimators beside them: one path for all classes.
 
 use crate::attend::detached;
-use crate::errors::InvalidInput;
+use crate::errors::{FitError, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use riesz::model::{Column, Columns, Container, Stored};
+use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -157,6 +158,12 @@ pub fn from_bytes<T: Wraps>(
     read: impl FnOnce(Container) -> riesz::Result<T::Model> + Send,
 ) -> PyResult<T> {
     detached(py, None, || read(Container::from_bytes(bytes)?)).map(T::wrap)
+}
+
+/// What serde makes of a value, as a dictionary of Python.
+pub fn dictionary<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(|error| FitError::new_err(error.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// The kind of model in the file at `path`, as its header has it: `model`, `gaussian_process`, `novelty`, …

@@ -30,40 +30,20 @@ mod _riesz {
     use super::{pyfunction, Python};
 
     #[pymodule_export]
-    use crate::density::Density;
-
-    #[pymodule_export]
-    use crate::detector::Detector;
-
-    #[pymodule_export]
-    use crate::features::{fit_features, transform_features};
-
-    #[pymodule_export]
-    use crate::files::file_kind;
-
-    #[pymodule_export]
-    use crate::machine::Machine;
-
-    #[pymodule_export]
-    use crate::online::Online;
-
-    #[pymodule_export]
-    use crate::posterior::{leave_one_out, ParticlePosterior};
-
-    #[pymodule_export]
-    use crate::process::Process;
-
-    #[pymodule_export]
-    use crate::ratio::Ratio;
-
-    #[pymodule_export]
-    use crate::topics::Topics;
-
-    #[pymodule_export]
-    use crate::sparse_process::SparseProcess;
-
-    #[pymodule_export]
-    use crate::variances::{variances_by_operator, variances_by_ridge};
+    use crate::{
+        density::Density,
+        detector::Detector,
+        features::{fit_features, transform_features},
+        files::file_kind,
+        machine::Machine,
+        online::Online,
+        posterior::{leave_one_out, ParticlePosterior},
+        process::Process,
+        ratio::Ratio,
+        sparse_process::SparseProcess,
+        topics::Topics,
+        variances::{variances_by_operator, variances_by_ridge},
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

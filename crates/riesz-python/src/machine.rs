@@ -1,12 +1,11 @@
 //! The class `Machine`: a fitted kernel machine.
 
-use crate::arrays::{matrix, training, Table, Values};
-use crate::attend::{attended, detached};
-use crate::errors::FitError;
-use crate::files::{self, stored, Wraps};
+use crate::arrays::{answers, training, Table, Values};
+use crate::attend::attended;
+use crate::files::{self, dictionary, stored, Wraps};
 use crate::kernel::kernel_of;
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyUntypedArrayMethods};
+use numpy::PyUntypedArrayMethods;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::functions::KernelMachine;
@@ -25,15 +24,18 @@ pub struct Machine {
 
 #[pymethods]
 impl Machine {
-    /// Fits to rows `x`, targets `y` (numbers, or class indices where `settings` has classes) and sample weights.
+    /// Fits to rows `x`, targets `y` (numbers, or class indices where `settings` has classes) and sample weights. `streaming` makes
+    /// them the first batch of a stream.
     #[staticmethod]
-    #[pyo3(signature = (x, y, weights=None, *, settings, n_jobs=None, observer=None))]
+    #[pyo3(signature = (x, y, weights=None, *, settings, streaming=false, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
     fn fit(
         py: Python<'_>,
         x: Table<'_>,
         y: Values<'_>,
         weights: Option<Values<'_>>,
         settings: &Bound<'_, PyDict>,
+        streaming: bool,
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
@@ -43,31 +45,13 @@ impl Machine {
         let options = settings.machine(targets(&y))?;
         let data = training(&x, &y, weights.as_ref())?;
         attended(py, n_jobs, observer.as_ref(), |control| {
+            if streaming {
+                return KernelMachine::begin(&options, &data, control);
+            }
             control.checkpoint = checkpoint;
             KernelMachine::fit(&options, &data, control)
         })
         .map(|machine| Self { machine, kernel })
-    }
-
-    /// The machine after a first batch of a stream.
-    #[staticmethod]
-    #[pyo3(signature = (x, y, weights=None, *, settings, n_jobs=None, observer=None))]
-    fn begin(
-        py: Python<'_>,
-        x: Table<'_>,
-        y: Values<'_>,
-        weights: Option<Values<'_>>,
-        settings: &Bound<'_, PyDict>,
-        n_jobs: Option<isize>,
-        observer: Option<Py<PyAny>>,
-    ) -> PyResult<Self> {
-        let kernel = function_of(settings)?;
-        let settings = Settings::new(settings)?;
-        settings.checkpoint()?;
-        let options = settings.machine(targets(&y))?;
-        let data = training(&x, &y, weights.as_ref())?;
-        attended(py, n_jobs, observer.as_ref(), |control| KernelMachine::begin(&options, &data, control))
-            .map(|machine| Self { machine, kernel })
     }
 
     /// Learns from a further batch.
@@ -85,62 +69,9 @@ impl Machine {
         attended(py, n_jobs, observer.as_ref(), |control| self.machine.partial_fit(&data, control))
     }
 
-    /// Values of the function, one row each.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn decision<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.machine.decision(rows))?;
-        matrix(py, values, rows.len())
-    }
-
-    /// Predictions of a regression, one row each.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn predict<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.machine.predict(rows))?;
-        matrix(py, values, rows.len())
-    }
-
-    /// Indices of the classes decided for.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn classes<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.machine.classes_of(rows))?.into_pyarray(py))
-    }
-
-    /// Class probabilities, one row each.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn probabilities<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.machine.probabilities(rows))?;
-        matrix(py, values, rows.len())
-    }
-
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text =
-            serde_json::to_string(&self.machine.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        dictionary(py, &self.machine.summary())
     }
 
     /// The machine whose `to_bytes` these are, with its kernel where that is a function.
@@ -197,6 +128,18 @@ impl Wraps for Machine {
 }
 
 stored!(Machine);
+
+answers! {
+    Machine:
+    /// Values of the function, one row each.
+    decision = decision -> matrix<f32>;
+    /// Predictions of a regression, one row each.
+    predict = predict -> matrix<f32>;
+    /// Indices of the classes decided for.
+    classes = classes_of -> vector<u32>;
+    /// Class probabilities, one row each.
+    probabilities = probabilities -> matrix<f32>;
+}
 
 /// The kernel, where it is a Python function.
 fn function_of(settings: &Bound<'_, PyDict>) -> PyResult<Option<Py<PyAny>>> {

@@ -1,7 +1,7 @@
 //! The class `Online`: an online kernel machine.
 
-use crate::arrays::{matrix, training, Table, Values};
-use crate::attend::{attended, detached};
+use crate::arrays::{answers, matrix, training, Table, Values};
+use crate::attend::attended;
 use crate::errors::{to_py, InvalidInput};
 use crate::files::stored;
 use crate::machine::targets;
@@ -74,45 +74,6 @@ impl Online {
         attended(py, n_jobs, observer.as_ref(), |control| self.0.learn(&data, control))
     }
 
-    /// Values of f, n×C.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn decision<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.decision(rows))?;
-        matrix(py, values, rows.len())
-    }
-
-    /// Predictions of a regression, n×C.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn predict<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.predict(rows))?;
-        matrix(py, values, rows.len())
-    }
-
-    /// Class probabilities, n×K.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn probabilities<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        let values = detached(py, n_jobs, || self.0.probabilities(rows))?;
-        matrix(py, values, rows.len())
-    }
-
     /// Σ ℓ of the predictions made before learning, less that of fixed values at all rows learnt from.
     #[pyo3(signature = (x, y, values, weights=None))]
     fn regret(
@@ -155,3 +116,13 @@ impl Online {
 }
 
 stored!(Online, OnlineMachine);
+
+answers! {
+    Online:
+    /// Values of f, n×C.
+    decision = decision -> matrix<f32>;
+    /// Predictions of a regression, n×C.
+    predict = predict -> matrix<f32>;
+    /// Class probabilities, n×K.
+    probabilities = probabilities -> matrix<f32>;
+}

@@ -1,6 +1,6 @@
 //! The class `Process`: a fitted Gaussian process.
 
-use crate::arrays::{matrix, Table};
+use crate::arrays::{answers, matrix, Table};
 use crate::attend::{attended, detached};
 use crate::errors::to_py;
 use crate::files::stored;
@@ -11,8 +11,8 @@ use pyo3::types::PyDict;
 use riesz::functions::{GaussianProcess, GaussianProcessOptions, Sampling};
 use riesz::random::Seed;
 
-type Array1<'py> = Bound<'py, PyArray1<f64>>;
-type Array2<'py> = Bound<'py, PyArray2<f64>>;
+pub type Array1<'py> = Bound<'py, PyArray1<f64>>;
+pub type Array2<'py> = Bound<'py, PyArray2<f64>>;
 
 /// A fitted Gaussian process.
 #[pyclass(module = "riesz._riesz")]
@@ -54,41 +54,6 @@ impl Process {
         attended(py, n_jobs, observer.as_ref(), |control| self.0.extend(rows, targets, control))
     }
 
-    /// Means.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn mean<'py>(&self, py: Python<'py>, x: Table<'_>, n_jobs: Option<isize>) -> PyResult<Array1<'py>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.mean(rows))?.into_pyarray(py))
-    }
-
-    /// Means and variances of the function.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn marginals<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<(Array1<'py>, Array1<'py>)> {
-        let rows = x.rows()?;
-        let (mean, variance) = detached(py, n_jobs, || self.0.marginals(rows))?;
-        Ok((mean.into_pyarray(py), variance.into_pyarray(py)))
-    }
-
-    /// Means and covariances of the function.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn joint<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<(Array1<'py>, Array2<'py>)> {
-        let rows = x.rows()?;
-        let (mean, covariance) = detached(py, n_jobs, || self.0.joint(rows))?;
-        // A covariance is its own transpose.
-        let values = (0..covariance.ncols()).flat_map(|j| covariance.col_as_slice(j)).copied().collect();
-        Ok((mean.into_pyarray(py), matrix(py, values, rows.len())?))
-    }
-
     /// Samples of the function, or of noisy values, one column each.
     #[pyo3(signature = (x, count, seed, *, method, noisy, n_jobs=None))]
     #[allow(clippy::too_many_arguments)]
@@ -126,3 +91,48 @@ impl Process {
 }
 
 stored!(Process, GaussianProcess);
+normal_answers!(Process);
+
+answers! {
+    Process:
+    /// Means.
+    mean = mean -> vector<f64>;
+}
+
+/// What Gaussian processes answer for rows: marginals, or all rows together.
+macro_rules! normal_answers {
+    ($class:ident) => {
+        #[pyo3::pymethods]
+        impl $class {
+            /// Means and variances of the function.
+            #[pyo3(signature = (x, *, n_jobs=None))]
+            fn marginals<'py>(
+                &self,
+                py: pyo3::Python<'py>,
+                x: crate::arrays::Table<'_>,
+                n_jobs: Option<isize>,
+            ) -> pyo3::PyResult<(crate::process::Array1<'py>, crate::process::Array1<'py>)> {
+                let rows = x.rows()?;
+                let (mean, variance) = crate::attend::detached(py, n_jobs, || self.0.marginals(rows))?;
+                Ok((mean.into_pyarray(py), variance.into_pyarray(py)))
+            }
+
+            /// Means and covariances of the function.
+            #[pyo3(signature = (x, *, n_jobs=None))]
+            fn joint<'py>(
+                &self,
+                py: pyo3::Python<'py>,
+                x: crate::arrays::Table<'_>,
+                n_jobs: Option<isize>,
+            ) -> pyo3::PyResult<(crate::process::Array1<'py>, crate::process::Array2<'py>)> {
+                let rows = x.rows()?;
+                let (mean, covariance) = crate::attend::detached(py, n_jobs, || self.0.joint(rows))?;
+                // A covariance is its own transpose.
+                let columns = (0..covariance.ncols()).flat_map(|j| covariance.col_as_slice(j));
+                let values = columns.copied().collect();
+                Ok((mean.into_pyarray(py), crate::arrays::matrix(py, values, rows.len())?))
+            }
+        }
+    };
+}
+pub(crate) use normal_answers;

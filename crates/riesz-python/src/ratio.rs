@@ -1,11 +1,10 @@
 //! The class `Ratio`: a fitted density ratio.
 
-use crate::arrays::{sample, Table, Values};
+use crate::arrays::{answers, sample, Table, Values};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, FitError};
-use crate::files::stored;
+use crate::errors::to_py;
+use crate::files::{dictionary, stored};
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::functions::{DensityRatio, DensityRatioOptions};
@@ -56,30 +55,6 @@ impl Ratio {
         attended(py, n_jobs, observer.as_ref(), |control| self.0.partial_fit(p, q, control))
     }
 
-    /// Logarithms of the ratio.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn log_ratio<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.log_ratio(rows))?.into_pyarray(py))
-    }
-
-    /// Ratios.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn ratio<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let rows = x.rows()?;
-        Ok(detached(py, n_jobs, || self.0.ratio(rows))?.into_pyarray(py))
-    }
-
     /// The Kullback–Leibler and the Pearson divergence, estimated on two new samples.
     #[pyo3(signature = (numerator, denominator, *, n_jobs=None))]
     fn divergences(
@@ -96,8 +71,7 @@ impl Ratio {
 
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        dictionary(py, &self.0.summary())
     }
 }
 
@@ -111,3 +85,11 @@ fn options(settings: &Bound<'_, PyDict>) -> PyResult<DensityRatioOptions> {
 }
 
 stored!(Ratio, DensityRatio);
+
+answers! {
+    Ratio:
+    /// Logarithms of the ratio.
+    log_ratio = log_ratio -> vector<f32>;
+    /// Ratios.
+    ratio = ratio -> vector<f32>;
+}

@@ -4,15 +4,14 @@ use crate::arrays::{matrix, Table};
 use crate::attend::{attended, detached};
 use crate::errors::to_py;
 use crate::files::stored;
+use crate::process::{normal_answers, Array2};
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::distributions::models::sparse_gp;
 use riesz::random::Seed;
 
-type Array1<'py> = Bound<'py, PyArray1<f64>>;
-type Array2<'py> = Bound<'py, PyArray2<f64>>;
 type Vector<'py> = PyReadonlyArray1<'py, f64>;
 
 /// A fitted sparse Gaussian process.
@@ -62,34 +61,6 @@ impl SparseProcess {
         attended(py, n_jobs, observer.as_ref(), |control| self.0.extend(rows, targets, weights, control))
     }
 
-    /// Means and variances of the function.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn marginals<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<(Array1<'py>, Array1<'py>)> {
-        let rows = x.rows()?;
-        let (mean, variance) = detached(py, n_jobs, || self.0.marginals(rows))?;
-        Ok((mean.into_pyarray(py), variance.into_pyarray(py)))
-    }
-
-    /// Means and covariances of the function.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn joint<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<(Array1<'py>, Array2<'py>)> {
-        let rows = x.rows()?;
-        let (mean, covariance) = detached(py, n_jobs, || self.0.joint(rows))?;
-        // A covariance is its own transpose.
-        let values = (0..covariance.ncols()).flat_map(|j| covariance.col_as_slice(j)).copied().collect();
-        Ok((mean.into_pyarray(py), matrix(py, values, rows.len())?))
-    }
-
     /// Samples of the function, or of noisy values, one column each.
     #[pyo3(signature = (x, count, seed, *, noisy, n_jobs=None))]
     fn sample<'py>(
@@ -133,3 +104,4 @@ impl SparseProcess {
 }
 
 stored!(SparseProcess, sparse_gp::SparseProcess);
+normal_answers!(SparseProcess);

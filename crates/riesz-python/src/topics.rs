@@ -1,9 +1,9 @@
 //! The class `Topics`: a fitted topic model.
 
-use crate::arrays::{matrix, Table};
+use crate::arrays::{answers, matrix, Table};
 use crate::attend::{attended, detached};
-use crate::errors::{to_py, FitError};
-use crate::files::stored;
+use crate::errors::to_py;
+use crate::files::{dictionary, stored};
 use crate::settings::Settings;
 use numpy::PyArray2;
 use pyo3::prelude::*;
@@ -51,18 +51,6 @@ impl Topics {
         Ok(())
     }
 
-    /// Topic proportions of documents.
-    #[pyo3(signature = (x, *, n_jobs=None))]
-    fn transform<'py>(
-        &self,
-        py: Python<'py>,
-        x: Table<'_>,
-        n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let rows = x.rows()?;
-        matrix(py, detached(py, n_jobs, || self.0.transform(rows))?, rows.len())
-    }
-
     /// A lower bound of the log likelihood of documents.
     #[pyo3(signature = (x, *, n_jobs=None))]
     fn bound(&self, py: Python<'_>, x: Table<'_>, n_jobs: Option<isize>) -> PyResult<f64> {
@@ -97,12 +85,17 @@ impl Topics {
 
     /// What was fitted, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.0.summary()).map_err(|e| FitError::new_err(e.to_string()))?;
-        py.import("json")?.call_method1("loads", (text,))
+        dictionary(py, &self.0.summary())
     }
 }
 
 stored!(Topics, TopicModel);
+
+answers! {
+    Topics:
+    /// Topic proportions of documents.
+    transform = transform -> matrix<f32>;
+}
 
 fn options(settings: &Bound<'_, PyDict>) -> PyResult<LdaOptions> {
     let options: LdaOptions = Settings::new(settings)?.read()?;
