@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from riesz._arguments import count, named, number, positive, seed_of, shown
 from riesz._errors import InvalidInput
 from riesz._riesz import variances_by_operator, variances_by_ridge
 from riesz._rows import ROWS
-from riesz._settings import seed_of
 
 
 def posterior_variances(
@@ -82,19 +82,26 @@ def posterior_variances(
     >>> bool(near < 0.2 and abs(far - 1) < 0.1)
     True
     """
-    rows, test = (check_array(values, **ROWS) for values in (X, X_test))
+    with named("X"):
+        rows = check_array(X, **ROWS)
+    with named("X_test"):
+        test = check_array(X_test, **ROWS)
     settings: dict[str, Any] = {
         "kernel": kernel,
-        "bandwidth": bandwidth,
-        "noise": noise,
-        "n_blocks": n_blocks,
-        "block_size": block_size,
+        "bandwidth": positive("bandwidth", bandwidth),
+        "noise": positive("noise", noise),
+        "n_blocks": count("n_blocks", n_blocks, least=1),
+        "block_size": count("block_size", block_size, least=1),
         "seed": seed_of(random_state),
         "n_jobs": n_jobs,
     }
-    if method == "ridge":
+    schedule: dict[str, Any] = {
+        "batch_size": count("batch_size", batch_size, least=1),
+        "step": positive("step", step),
+        "delay": number("delay", delay),
+    }
+    if isinstance(method, str) and method == "ridge":
         return variances_by_ridge(rows, test, **settings)
-    if method == "operator":
-        schedule: dict[str, Any] = {"batch_size": batch_size, "step": step, "delay": delay}
+    if isinstance(method, str) and method == "operator":
         return variances_by_operator(rows, test, **settings, **schedule)
-    raise InvalidInput(f"method = {method!r} is unknown; expected one of ridge, operator")
+    raise InvalidInput(f"method = {shown(method)} is unknown; expected one of ridge, operator")

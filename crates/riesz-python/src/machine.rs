@@ -130,7 +130,7 @@ impl Machine {
         py: Python<'py>,
         x: Table<'_>,
         n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let rows = x.rows()?;
         let values = detached(py, n_jobs, || self.machine.probabilities(rows))?;
         matrix(py, values, rows.len())

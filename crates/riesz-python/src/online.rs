@@ -22,7 +22,7 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     let classes = settings.take("classes")?.map(|value| value.extract()).transpose()?;
     let kernel = settings.take_named("kernel")?;
     let loss = settings.loss()?;
-    let most: Option<usize> = settings.take("budget")?.map(|value| value.extract()).transpose()?;
+    let most: Option<usize> = settings.take_number("budget")?;
     let budget = match (most, settings.take_text("drop")?.as_deref()) {
         (None, _) => Budget::Unlimited,
         (Some(most), None | Some("oldest")) => Budget::Oldest(most),
@@ -107,7 +107,7 @@ impl Online {
         py: Python<'py>,
         x: Table<'_>,
         n_jobs: Option<isize>,
-    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let rows = x.rows()?;
         let values = detached(py, n_jobs, || self.0.probabilities(rows))?;
         matrix(py, values, rows.len())
