@@ -128,8 +128,8 @@ pub fn density_ratio(bytes: &[u8]) -> Option<Use> {
 /// A posterior.
 pub fn posterior(bytes: &[u8]) -> Option<Use> {
     stored::<Posterior>(bytes, |posterior| {
-        let point = posterior.draw(1, Seed(0));
-        drop((posterior.moments(), posterior.log_density(&point), posterior.resample(3, Seed(0))));
+        let density = posterior.draw(1, Seed(0)).map(|point| posterior.log_density(&point));
+        drop((posterior.moments(), density, posterior.resample(3, Seed(0))));
     })
 }
 

@@ -7,16 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from riesz._arguments import named, number
 from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
+from riesz._labels import labels_of
 from riesz._particle_mirror_descent import MirrorDescentSettings
 from riesz._posterior import Posterior
 from riesz._progress import progress
 from riesz._riesz import ParticlePosterior
+from riesz._rows import targets_of
 from riesz._saved import Saved
 from riesz._transforms import Layout
 
@@ -82,11 +84,11 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
         -------
         self
         """
-        data: tuple[NDArray[np.float64], NDArray[Any]] = validate_data(
-            self, X, y, dtype=np.float64, order="C"
-        )
-        values, labels = data
-        check_classification_targets(labels)
+        with named("X"):
+            values: NDArray[np.float64] = validate_data(
+                self, X, reset=True, dtype=np.float64, order="C"
+            )
+        labels = labels_of(targets_of(self, y, None, values.shape))
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInput(
@@ -103,7 +105,7 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
                 np.ascontiguousarray(codes, dtype=np.float64),
                 family="softmax" if several else "logistic",
                 classes=len(self.classes_),
-                prior_scale=float(self.prior_scale),
+                prior_scale=number("prior_scale", self.prior_scale),
                 settings=self._settings(),
                 n_jobs=self.n_jobs,
                 observer=observer,
@@ -123,7 +125,8 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
         ndarray of shape (n, classes)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        with named("X"):
+            X = validate_data(self, X, reset=False, dtype=np.float64)
         rows = (X - self._shift) / self._scale
         theta, weights = self._model.positions(), np.exp(self._model.log_weights())
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -134,11 +137,13 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
             eta = np.einsum("nd,mcd->nmc", rows[i : i + step], theta[:, :, 1:], optimize=True)
             eta += theta[:, :, 0]
             if outputs == 1:
+                out[i : i + step, 0] = expit(-eta[:, :, 0]) @ weights
                 out[i : i + step, 1] = expit(eta[:, :, 0]) @ weights
-                out[i : i + step, 0] = 1 - out[i : i + step, 1]
             else:
                 out[i : i + step] = np.einsum("nmc,m->nc", softmax(eta, axis=2), weights)
-        return out
+        # Weights and shares add up to one but for rounding.
+        probabilities: NDArray[np.float64] = out / out.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of every row.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
 
+from riesz._arguments import named
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import KernelMachine
@@ -106,7 +107,7 @@ class KernelClassifier(Labels, KernelMachine):
         -------
         self
         """
-        if self.class_weight == "balanced":
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             raise InvalidInput(
                 "class_weight = 'balanced' needs all rows; pass a dict to partial_fit"
             )
@@ -144,12 +145,15 @@ class KernelClassifier(Labels, KernelMachine):
         weights = sample_weights(sample_weight)
         if self.class_weight is None:
             return weights
-        if self.class_weight == "balanced":
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # Counts of weighted rows, so that a weight of two still is a row given twice.
             mass = np.bincount(labels, weights=weights, minlength=len(classes))
             factors = mass.sum() / (len(classes) * np.maximum(mass, np.finfo(float).tiny))
         else:
-            factors = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
+            with named("class_weight"):
+                factors = compute_class_weight(
+                    self.class_weight, classes=classes, y=classes[labels]
+                )
         rows: NDArray[Any] = factors[labels] if weights is None else factors[labels] * weights
         return rows.astype(np.float32)
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from riesz._columns import validate_data
+from riesz._arguments import shown
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._progress import progress
 from riesz._riesz import Ratio
-from riesz._rows import ROWS, Rows, sample_weights
+from riesz._rows import Rows, rows_of, sample_weights
 from riesz._saved import Saved
 from riesz._settings import settings_of
 
@@ -135,9 +135,12 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         -------
         self
         """
-        numerator = validate_data(self, X_numerator, reset=True, **ROWS)
-        denominator = validate_data(self, X_denominator, reset=False, **ROWS)
-        weights = sample_weights(sample_weight_numerator), sample_weights(sample_weight_denominator)
+        numerator = rows_of(self, X_numerator, reset=True, name="X_numerator")
+        denominator = rows_of(self, X_denominator, reset=False, name="X_denominator")
+        weights = (
+            sample_weights(sample_weight_numerator, "sample_weight_numerator"),
+            sample_weights(sample_weight_denominator, "sample_weight_denominator"),
+        )
         with progress(self.verbose) as observer:
             ratio = Ratio.fit(
                 numerator,
@@ -177,8 +180,8 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         self
         """
         first = not hasattr(self, "_model")
-        numerator = validate_data(self, X_numerator, reset=first, **ROWS)
-        denominator = validate_data(self, X_denominator, reset=False, **ROWS)
+        numerator = rows_of(self, X_numerator, reset=first, name="X_numerator")
+        denominator = rows_of(self, X_denominator, reset=False, name="X_denominator")
         weights = sample_weights(sample_weight_numerator), sample_weights(sample_weight_denominator)
         samples = numerator, denominator, *weights
         with progress(self.verbose) as observer:
@@ -248,8 +251,8 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
             large.
         """
         check_is_fitted(self)
-        if kind not in ("kl", "pearson"):
-            raise InvalidInput(f"kind = {kind!r} is unknown; expected one of kl, pearson")
+        if not isinstance(kind, str) or kind not in ("kl", "pearson"):
+            raise InvalidInput(f"kind = {shown(kind)} is unknown; expected one of kl, pearson")
         if X_numerator is None and X_denominator is None:
             held_out: dict[str, float] | None = self._model.summary()["divergences"]
             if held_out is None:
@@ -258,8 +261,11 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
                 )
             return held_out[kind]
         if X_numerator is None or X_denominator is None:
-            raise InvalidInput("a divergence takes rows of both samples, or of none")
-        numerator, denominator = self._rows(X_numerator), self._rows(X_denominator)
+            raise InvalidInput(
+                "a divergence takes both X_numerator and X_denominator, or none of them"
+            )
+        numerator = self._rows(X_numerator, "X_numerator")
+        denominator = self._rows(X_denominator, "X_denominator")
         kl, pearson = self._model.divergences(numerator, denominator, n_jobs=self.n_jobs)
         return kl if kind == "kl" else pearson
 

@@ -79,7 +79,9 @@ averaging : float, optional
 projection : {"dense", "structured"}, optional
     How frequencies are drawn; by the number of columns unless given.
 checkpoint : path, optional
-    File from which an interrupted fit is resumed, removed when the fit is complete.
+    File from which an interrupted fit is resumed, removed when the fit is complete. It is written
+    every 30 seconds, or as often as ``RIESZ_CHECKPOINT_SECONDS`` in the environment says, and
+    refused by a fit of other data or settings, which are named.
 """
 
 _ONLINE = """
@@ -211,7 +213,9 @@ max_time : float, optional
     Most seconds. A fit that has not seen all data by then is the posterior of the observations it
     has seen, and says so in a warning.
 checkpoint : path, optional
-    File from which an interrupted fit is resumed, removed when the fit is complete.
+    File from which an interrupted fit is resumed, removed when the fit is complete. It is written
+    every 30 seconds, or as often as ``RIESZ_CHECKPOINT_SECONDS`` in the environment says, and
+    refused by a fit of other data or settings, which are named.
 random_state : int, RandomState or None, default=None
     Seed; None draws one.
 n_jobs : int, optional

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from riesz._columns import validate_data
+from riesz._arguments import seed_of
 from riesz._kernel_machine import Kernel
 from riesz._riesz import fit_features, transform_features
-from riesz._rows import ROWS, Rows
-from riesz._settings import seed_of
+from riesz._rows import Rows, rows_of
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
@@ -102,7 +101,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
         -------
         self
         """
-        rows = validate_data(self, X, reset=True, **ROWS)
+        rows = rows_of(self, X, reset=True)
         self.seed_ = seed_of(self.random_state)
         self.bandwidth_, shift = fit_features(
             rows,

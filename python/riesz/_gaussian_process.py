@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
-from riesz._columns import validate_data
+from riesz._arguments import count, flag, named, seed_of
 from riesz._errors import InvalidInput
 from riesz._progress import progress
 from riesz._riesz import Process
-from riesz._rows import ROWS, Rows
+from riesz._rows import Rows, rows_of, targets_of
 from riesz._saved import Saved
-from riesz._settings import seed_of, settings_of
+from riesz._settings import settings_of
 
 
 class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
@@ -191,15 +190,15 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         std : ndarray of shape (n,), where asked
         cov : ndarray of shape (n, n), where asked
         """
-        if return_std and return_cov:
+        if flag("return_std", return_std) and flag("return_cov", return_cov):
             raise InvalidInput("return_std and return_cov exclude each other")
         X = self._rows(X)
-        noise = 0.0 if latent else self.noise_
-        if return_cov:
+        noise = 0.0 if flag("latent", latent) else self.noise_
+        if flag("return_cov", return_cov):
             mean, covariance = self._model.joint(X, n_jobs=self.n_jobs)
             covariance[np.diag_indices(X.shape[0])] += noise
             return mean, covariance
-        if return_std:
+        if flag("return_std", return_std):
             mean, variance = self._model.marginals(X, n_jobs=self.n_jobs)
             return mean, np.sqrt(variance + noise)
         return self._model.mean(X, n_jobs=self.n_jobs)
@@ -238,10 +237,10 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         X = self._rows(X)
         return self._model.sample(
             X,
-            n_samples,
+            count("n_samples", n_samples, least=1),
             seed_of(random_state),
             method=method,
-            noisy=not latent,
+            noisy=not flag("latent", latent),
             n_jobs=self.n_jobs,
         )
 
@@ -264,10 +263,11 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         if self.length_scales is None:
             return None
         if isinstance(self.length_scales, numbers.Real):
-            return [float(self.length_scales)] * columns
+            with named("length_scales"):
+                return [float(self.length_scales)] * columns
         try:
             scales: list[float] = np.asarray(self.length_scales, dtype=float).ravel().tolist()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
                 f"length_scales = {self.length_scales!r} should be one number per column or None"
             ) from None
@@ -277,9 +277,8 @@ class GaussianProcessRegressor(RegressorMixin, Rows, Saved[Process]):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check rows and targets; Rust compares their lengths."""
-        targets = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
-        rows, values = validate_data(self, X, y, reset=reset, validate_separately=(ROWS, targets))
-        return rows, np.ascontiguousarray(column_or_1d(values, warn=True))
+        rows = rows_of(self, X, reset=reset)
+        return rows, targets_of(self, y, np.float64, rows.shape)
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from riesz._columns import validate_data
+from riesz._arguments import count, seed_of
 from riesz._riesz import Density
-from riesz._rows import ROWS, Rows
+from riesz._rows import Rows, rows_of, sample_weights
 from riesz._saved import Saved
-from riesz._settings import seed_of, settings_of
+from riesz._settings import settings_of
 
 
 class KernelDensity(Rows, Saved[Density]):
@@ -107,10 +107,8 @@ default="gaussian"
         -------
         self
         """
-        rows = validate_data(self, X, reset=True, **ROWS)
-        weights = None
-        if sample_weight is not None:
-            weights = np.ascontiguousarray(column_or_1d(sample_weight, dtype=np.float64))
+        rows = rows_of(self, X, reset=True)
+        weights = sample_weights(sample_weight, dtype=np.float64)
         density = Density.fit(
             rows,
             weights,
@@ -169,7 +167,9 @@ default="gaussian"
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        drawn: NDArray[np.float64] = self._model.sample(n_samples, seed_of(random_state))
+        drawn: NDArray[np.float64] = self._model.sample(
+            count("n_samples", n_samples), seed_of(random_state)
+        )
         return drawn
 
     def _fitted(self, density: Density) -> "KernelDensity":

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from riesz._arguments import named
 from riesz._errors import InvalidInput
 from riesz._rows import Rows
 from riesz._saved import Saved
@@ -39,7 +40,7 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
         scores = scores.astype(rows.dtype, copy=False)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of ``classes_``.
 
         Parameters
@@ -54,22 +55,19 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
             held-out rows, where a fit has held some out.
         """
         rows = self._rows(X)
-        values: NDArray[Any] = self._model.probabilities(rows, n_jobs=self.n_jobs)
-        return values.astype(rows.dtype, copy=False)
+        values: NDArray[np.float64] = self._model.probabilities(rows, n_jobs=self.n_jobs)
+        return values
 
     def _labelled(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check rows and labels."""
         rows, targets = self._with_targets(X, y, None, reset=reset)
-        labels: NDArray[Any] = column_or_1d(targets, warn=True)
-        _refuse_missing(labels)
-        check_classification_targets(labels)
-        return rows, labels
+        return rows, labels_of(targets)
 
     def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
         """Return the labels of a stream."""
-        given: NDArray[Any] | None = None if classes is None else np.unique(np.asarray(classes))
+        given: NDArray[Any] | None = None if classes is None else classes_of(classes)
         if self.__sklearn_is_fitted__():
             if given is not None and not np.array_equal(given, self.classes_):
                 raise InvalidInput(f"classes = {given} differ from those learnt, {self.classes_}")
@@ -100,6 +98,22 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
             shown = labels.tolist()[:8]
             raise InvalidInput(f"not a valid riesz file: labels {shown} for {count} classes")
         self.classes_ = labels
+
+
+def labels_of(y: NDArray[Any]) -> NDArray[Any]:
+    """Return one label for each row."""
+    with named("y"):
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        _refuse_missing(labels)
+        check_classification_targets(labels)
+    return labels
+
+
+def classes_of(classes: ArrayLike) -> NDArray[Any]:
+    """Return labels without repetitions, sorted."""
+    with named("classes"):
+        known: NDArray[Any] = np.unique(column_or_1d(classes))
+        return known
 
 
 def positions(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
-from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._riesz import Detector
-from riesz._rows import ROWS, Rows, sample_weights
+from riesz._rows import Rows, rows_of, sample_weights
 from riesz._saved import Saved
 from riesz._settings import settings_of
 
@@ -108,7 +107,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         -------
         self
         """
-        rows = validate_data(self, X, reset=True, **ROWS)
+        rows = rows_of(self, X, reset=True)
         settings = settings_of(self)
         weights = sample_weights(sample_weight)
         return self._fitted(Detector.fit(rows, weights, settings=settings, n_jobs=self.n_jobs))
@@ -136,7 +135,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         self
         """
         first = not hasattr(self, "_model")
-        rows = validate_data(self, X, reset=first, **ROWS)
+        rows = rows_of(self, X, reset=first)
         weights = sample_weights(sample_weight)
         if first:
             settings = settings_of(self)

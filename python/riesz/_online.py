@@ -6,14 +6,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
-from riesz._columns import validate_data
+from riesz._arguments import named
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._labels import Labels, positions
+from riesz._labels import Labels, labels_of, positions
 from riesz._riesz import Online
-from riesz._rows import ROWS, Rows, sample_weights
+from riesz._rows import Rows, rows_of, sample_weights, targets_of
 from riesz._saved import Saved
 from riesz._settings import settings_of
 
@@ -75,7 +74,8 @@ class OnlineKernelMachine(Rows, Saved[Online]):
             raise InvalidInput(
                 f"regret is over all rows learnt from: {self.n_seen_}, and X has {rows.shape[0]}"
             )
-        fixed = np.ascontiguousarray(values, dtype=np.float32)
+        with named("values"):
+            fixed = np.ascontiguousarray(values, dtype=np.float32)
         return self._model.regret(rows, y, fixed, sample_weights(sample_weight))
 
 
@@ -194,14 +194,15 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         float
             A difference of sums of losses, of targets in units of the first rows.
         """
-        targets = np.ascontiguousarray(column_or_1d(y), dtype=np.float32)
+        targets = targets_of(self, y, np.float32, np.shape(y)[:1] or (1,))
         return self._regret(X, targets, values, sample_weight)
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        rows, targets = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
-        return rows, np.ascontiguousarray(column_or_1d(targets, warn=True), dtype=np.float32)
+        rows = rows_of(self, X, reset=reset)
+        targets = targets_of(self, y, np.float64, rows.shape)
+        return rows, targets.astype(np.float32)
 
 
 @documented
@@ -337,5 +338,6 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
         float
             A difference of sums of losses.
         """
-        labels = positions(self.classes_, np.asarray(y)).astype(np.float32)
+        given = labels_of(targets_of(self, y, None, np.shape(y)[:1] or (1,)))
+        labels = positions(self.classes_, given).astype(np.float32)
         return self._regret(X, labels, values, sample_weight)

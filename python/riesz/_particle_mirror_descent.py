@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from riesz._arguments import count, flag, named, seed_of, shown
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
+from riesz._fingerprint import fingerprint
 from riesz._posterior import CollapseWarning, Posterior
 from riesz._prior import Prior
 from riesz._progress import progress
 from riesz._riesz import ParticlePosterior
-from riesz._settings import seed_of
 from riesz._transforms import Array, Layout
 
 # Particles times observations that a pointwise likelihood returns at once.
@@ -53,15 +54,17 @@ class MirrorDescentSettings(BaseEstimator):
     verbose: int = 0
 
     def _settings(self) -> dict[str, Any]:
-        if self.mode not in ("adaptive", "paper"):
-            raise InvalidInput(f"mode = {self.mode!r} is unknown; expected one of adaptive, paper")
+        if not isinstance(self.mode, str) or self.mode not in ("adaptive", "paper"):
+            raise InvalidInput(
+                f"mode = {shown(self.mode)} is unknown; expected one of adaptive, paper"
+            )
         if self.mode == "paper" and self.checkpoint is not None:
             raise InvalidInput("checkpoint belongs to mode='adaptive'")
         names = [name for name in MirrorDescentSettings.__dataclass_fields__ if name != "_"]
         given = {name: getattr(self, name) for name in names}
         settings = {name: value for name, value in given.items() if value is not None}
-        steps = settings.pop("density_steps", 50)
-        if self.strategy == "density_then_particles":
+        steps = count("density_steps", settings.pop("density_steps", 50))
+        if isinstance(self.strategy, str) and self.strategy == "density_then_particles":
             settings["strategy"] = {self.strategy: steps}
         return settings | {"random_state": seed_of(self.random_state)}
 
@@ -142,7 +145,7 @@ class ParticleMirrorDescent(MirrorDescentSettings):
         if not callable(self.log_likelihood):
             raise InvalidInput("log_likelihood should be a function of theta and a batch")
         prior = Prior(self.prior, self.constraints)
-        model = _Model(self.log_likelihood, prior, data, self.pointwise)
+        model = _Model(self.log_likelihood, prior, data, flag("pointwise", self.pointwise))
         with progress(self.verbose) as observer:
             particles = ParticlePosterior.fit(
                 model,
@@ -170,6 +173,17 @@ class _Model:
 
     def sample_prior(self, count: int, seed: int) -> Array:
         return self.prior.sample(count, seed)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what tells this model and its data from others, part by part."""
+        priors = {f"prior of {p.name}": fingerprint(p.distribution) for p in self.prior.parameters}
+        return {
+            "data": fingerprint(self.data),
+            "log_likelihood": fingerprint(self.function),
+            "pointwise": str(bool(self.pointwise)),
+            "constraints": fingerprint(self.prior.layout.to_json()),
+            **priors,
+        }
 
     def log_prior(self, u: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -251,7 +265,8 @@ def _length(data: Any) -> int:
         parts: Sequence[Any] = list(data.values())
     else:
         parts = list(data) if isinstance(data, tuple) else [data]
-    lengths = {part.shape[0] if getattr(part, "shape", ()) else len(part) for part in parts}
+    with named("data"):
+        lengths = {part.shape[0] if getattr(part, "shape", ()) else len(part) for part in parts}
     if len(lengths) != 1:
         raise InvalidInput(
             f"the arrays of data have {sorted(lengths)} rows; expected as many in each"

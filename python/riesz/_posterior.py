@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from riesz._arguments import count, named, seed_of, shown
 from riesz._errors import InvalidInput
 from riesz._riesz import ParticlePosterior, leave_one_out
-from riesz._settings import seed_of
 from riesz._transforms import Array, Layout
 
 
@@ -32,6 +32,14 @@ class LeaveOneOut(NamedTuple):
     error: float
     pointwise: NDArray[np.float64]
     pareto_k: NDArray[np.float64]
+
+
+def _mean(weights: Array, values: Array) -> Array:
+    """Return a weighted mean, about one of the values: weights add up to one only to rounding."""
+    centre = values[int(weights.argmax())]
+    centre = np.where(np.isfinite(centre), centre, 0.0)
+    mean: Array = centre + (weights * (values - centre)).sum(axis=0)
+    return mean
 
 
 class Posterior:
@@ -113,14 +121,17 @@ class Posterior:
         f : callable
             Takes all particles, returns a number (or an array) for each.
         """
-        values = np.asarray(f(self.samples), dtype=np.float64)
+        if not callable(f):
+            raise InvalidInput(f"f = {shown(f)} should be a function of the particles")
+        with named("f"):
+            values = np.asarray(f(self.samples), dtype=np.float64)
         if values.shape[:1] != (len(self),):
             raise InvalidInput(
                 f"f returned shape {values.shape} for {len(self)} particles; the first axis must "
                 "be that of the particles"
             )
         w = self.weights.reshape(-1, *([1] * (values.ndim - 1)))
-        mean = (w * values).sum(axis=0)
+        mean = _mean(w, values)
         spread = ((w * (values - mean)) ** 2).sum(axis=0)
         # Positions of chains are worth less than their weights say.
         worth = max(1.0, 1.0 / np.sum(self.weights**2) / self.ess)
@@ -129,7 +140,7 @@ class Posterior:
 
     def mean(self) -> Array:
         """Return the mean of every parameter."""
-        return self.weights @ self.samples
+        return _mean(self.weights[:, None], self.samples)
 
     def std(self) -> Array:
         """Return the standard deviation of every parameter."""
@@ -137,9 +148,10 @@ class Posterior:
 
     def quantile(self, q: ArrayLike) -> Array:
         """Return quantiles, one row per level and one column per parameter."""
-        q = np.atleast_1d(np.asarray(q, dtype=np.float64))
-        if np.any((q < 0) | (q > 1)):
-            raise InvalidInput(f"q = {q.tolist()} is outside [0, 1]")
+        with named("q"):
+            q = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if q.ndim != 1 or not np.all((q >= 0) & (q <= 1)):
+            raise InvalidInput(f"q = {shown(q.tolist())} is outside [0, 1]")
         out = np.empty((len(q), self.samples.shape[1]))
         for j, column in enumerate(self.samples.T):
             order = np.argsort(column, kind="stable")
@@ -149,11 +161,11 @@ class Posterior:
 
     def resample(self, n: int, random_state: Any = None) -> Array:
         """Return ``n`` particles of equal weight, by systematic resampling, in random order."""
-        return self.samples[self._particles.resample(n, seed_of(random_state))]
+        return self.samples[self._particles.resample(count("n", n), seed_of(random_state))]
 
     def sample(self, n: int, random_state: Any = None) -> Array:
         """Return ``n`` new points drawn from the density through the particles."""
-        return self._layout.to_bounded(self._particles.draw(n, seed_of(random_state)))
+        return self._layout.to_bounded(self._particles.draw(count("n", n), seed_of(random_state)))
 
     def logpdf(self, theta: ArrayLike) -> Array:
         """Return the log-density at points, by kernels through the particles.
@@ -163,9 +175,10 @@ class Posterior:
         theta : array-like of shape (n, d) or (d,)
             Points. Where a parameter is a simplex, the density is that of its first parts.
         """
-        points = np.atleast_2d(np.asarray(theta, dtype=np.float64))
-        if points.shape[1] != len(self.names):
-            raise InvalidInput(f"theta has {points.shape[1]} columns, expected {len(self.names)}")
+        with named("theta"):
+            points = np.atleast_2d(np.asarray(theta, dtype=np.float64))
+        if points.ndim != 2 or points.shape[1] != len(self.names):
+            raise InvalidInput(f"theta has shape {points.shape}, expected (n, {len(self.names)})")
         u = self._layout.to_free(points)
         inside = np.isfinite(u).all(axis=1)
         out = np.full(len(points), -np.inf)
@@ -236,7 +249,7 @@ class Posterior:
             import arviz
         except ImportError:
             raise InvalidInput("to_inference_data needs ArviZ: pip install arviz") from None
-        length = max(1, (n or len(self)) // 4)
+        length = max(1, (len(self) if n is None else count("n", n)) // 4)
         drawn = self.resample(4 * length, random_state)
         values = {}
         for name, (first, last, scalar) in self._layout.columns.items():

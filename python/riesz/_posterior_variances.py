@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from riesz._arguments import count, named, number, positive, seed_of, shown
 from riesz._columns import validate_data
 from riesz._errors import InvalidInput
 from riesz._riesz import variances_by_operator, variances_by_ridge
 from riesz._rows import ROWS
-from riesz._settings import seed_of
 
 
 def posterior_variances(
@@ -84,20 +84,26 @@ def posterior_variances(
     True
     """
     columns = BaseEstimator()
-    rows = validate_data(columns, X, reset=True, **ROWS)
-    test = validate_data(columns, X_test, reset=False, **ROWS)
+    with named("X"):
+        rows = validate_data(columns, X, reset=True, **ROWS)
+    with named("X_test"):
+        test = validate_data(columns, X_test, reset=False, **ROWS)
     settings: dict[str, Any] = {
         "kernel": kernel,
-        "bandwidth": bandwidth,
-        "noise": noise,
-        "n_blocks": n_blocks,
-        "block_size": block_size,
+        "bandwidth": positive("bandwidth", bandwidth),
+        "noise": positive("noise", noise),
+        "n_blocks": count("n_blocks", n_blocks, least=1),
+        "block_size": count("block_size", block_size, least=1),
         "seed": seed_of(random_state),
         "n_jobs": n_jobs,
     }
-    if method == "ridge":
+    schedule: dict[str, Any] = {
+        "batch_size": count("batch_size", batch_size, least=1),
+        "step": positive("step", step),
+        "delay": number("delay", delay),
+    }
+    if isinstance(method, str) and method == "ridge":
         return variances_by_ridge(rows, test, **settings)
-    if method == "operator":
-        schedule: dict[str, Any] = {"batch_size": batch_size, "step": step, "delay": delay}
+    if isinstance(method, str) and method == "operator":
         return variances_by_operator(rows, test, **settings, **schedule)
-    raise InvalidInput(f"method = {method!r} is unknown; expected one of ridge, operator")
+    raise InvalidInput(f"method = {shown(method)} is unknown; expected one of ridge, operator")

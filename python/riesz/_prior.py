@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from riesz._arguments import shown
 from riesz._errors import InvalidInput
 from riesz._transforms import Array, Interval, Layout, Simplex, Transform, transform_of
+
+# The share of draws that rounding may put on a bound.
+_ON_BOUND = 1e-3
 
 
 @dataclass
@@ -32,6 +36,8 @@ class Prior:
     """
 
     def __init__(self, prior: Any, constraints: Mapping[str, Any] | None) -> None:
+        if not isinstance(constraints, Mapping | None):
+            raise InvalidInput(f"constraints = {shown(constraints)} should be a dictionary or None")
         constraints = dict(constraints or {})
         given = prior if isinstance(prior, Mapping) else {"theta": prior}
         if not given:
@@ -61,9 +67,11 @@ class Prior:
         rows = [
             values.reshape(count, p.width) for values, p in zip(drawn, self.parameters, strict=True)
         ]
-        u = self.layout.to_free(np.hstack(rows))
+        for values, p in zip(rows, self.parameters, strict=True):
+            _check_draws(p, values)
         # A draw that rounding put on a bound is brought back inside.
-        return np.ascontiguousarray(np.clip(u, -700, 700))
+        u = self.layout.to_free(self.layout.within(np.hstack(rows)))
+        return np.ascontiguousarray(u)
 
     def logpdf(self, theta: Array) -> Array:
         """Return the log-density of every row of ``theta``."""
@@ -105,6 +113,32 @@ def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
     if type(distribution).__name__ == "dirichlet_frozen":
         return _Parameter(name, distribution, scalar, [Simplex(width)])
     return _Parameter(name, distribution, scalar, [Interval(-np.inf, np.inf)] * width)
+
+
+def _check_draws(parameter: _Parameter, values: Array) -> None:
+    """Refuse draws that are no numbers or outside their bounds, and a prior that rounding changes.
+
+    Draws on a bound stand for a density so high next to it that float64 cannot tell where: a few do
+    no harm, many are another prior.
+    """
+    if np.isnan(values).any():
+        raise InvalidInput(f"the prior of {parameter.name} draws NaN")
+    first = 0
+    for transform in parameter.transforms:
+        block = values[:, first : first + transform.width]
+        first += transform.width
+        outside, beyond = transform.outside(block), transform.beyond(block)
+        if beyond.any():
+            raise InvalidInput(
+                f"the prior of {parameter.name} draws {block[beyond.argmax()].tolist()}, outside "
+                f"its bounds {transform}; give constraints that it keeps"
+            )
+        if outside.sum() > _ON_BOUND * len(values) + 1:
+            raise InvalidInput(
+                f"the prior of {parameter.name} puts {outside.mean():.0%} of its draws closer to a "
+                f"bound of {transform} than float64 can tell; take a prior with less mass there, "
+                "or a parameter such as its logarithm"
+            )
 
 
 def _logpdf(parameter: _Parameter, values: Array) -> Array:

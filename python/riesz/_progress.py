@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from riesz._arguments import level
+
 Observer = Callable[[str, int, int, float, float | None, float | None, float], None]
 
 _BAR = 24
@@ -24,9 +26,10 @@ _PHASES = {
 @contextmanager
 def progress(verbose: int) -> Iterator[Observer | None]:
     """Yield what a fit reports to: nothing, one line that is rewritten, or a line per block."""
-    if verbose <= 0:
+    told = level("verbose", verbose)
+    if told == 0:
         yield None
-    elif verbose == 1:
+    elif told == 1:
         try:
             yield _rewrite
         finally:

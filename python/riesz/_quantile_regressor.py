@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
+from riesz._arguments import named
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import loss_name
@@ -100,7 +101,7 @@ class KernelQuantileRegressor(Regression):
     def _levels(self) -> list[float]:
         try:
             levels = np.atleast_1d(np.asarray(self.quantiles, dtype=float))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             levels = np.empty((0, 0))
         if levels.ndim != 1:
             raise InvalidInput(f"quantiles = {self.quantiles!r} should be numbers between 0 and 1")
@@ -115,7 +116,8 @@ class KernelQuantileRegressor(Regression):
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         X, y = super()._numbers(X, y, reset=reset)
-        return X, np.ascontiguousarray(column_or_1d(y, warn=True))
+        with named("y"):
+            return X, np.ascontiguousarray(column_or_1d(y, warn=True))
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()

@@ -1,11 +1,10 @@
 """Parameters of estimators as settings of the compiled part."""
 
-import numbers
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+
+from riesz._arguments import seed_of
 
 # How an estimator works rather than what it learns.
 _WORKING = frozenset({"n_jobs", "verbose"})
@@ -30,11 +29,3 @@ def settings_of(
     if "random_state" in settings:
         settings["random_state"] = seed_of(settings["random_state"])
     return settings | others
-
-
-def seed_of(random_state: int | np.random.RandomState | None) -> int:
-    """Return an integer as it is, and 64 random bits for anything else."""
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    bits: np.uint64 = check_random_state(random_state).randint(0, 2**64, dtype=np.uint64)
-    return int(bits)

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
-from riesz._columns import validate_data
+from riesz._arguments import count, flag, named, number, positive, seed_of
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._progress import progress
 from riesz._riesz import SparseProcess
-from riesz._rows import ROWS, Rows
+from riesz._rows import Rows, rows_of, sample_weights, targets_of
 from riesz._saved import Saved
-from riesz._settings import seed_of, settings_of
+from riesz._settings import settings_of
 
 
 @documented
@@ -162,7 +161,8 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
             noise=_unless_auto("noise", self.noise),
             length_scale=self._scales(X.shape[1]),
         )
-        step, delay = settings.pop("step"), settings.pop("delay")
+        step = positive("step", settings.pop("step"))
+        delay = number("delay", settings.pop("delay"))
         settings["schedule"] = {"inverse": {"theta": step, "delay": delay}}
         with progress(self.verbose) as observer:
             process = SparseProcess.fit(
@@ -222,11 +222,11 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         std : ndarray of shape (n,), where asked
         cov : ndarray of shape (n, n), where asked
         """
-        if return_std and return_cov:
+        if flag("return_std", return_std) and flag("return_cov", return_cov):
             raise InvalidInput("return_std and return_cov exclude each other")
         X = self._rows(X)
-        noise = 0.0 if latent else self.noise_
-        if return_cov:
+        noise = 0.0 if flag("latent", latent) else self.noise_
+        if flag("return_cov", return_cov):
             mean, covariance = self._model.joint(X, n_jobs=self.n_jobs)
             covariance[np.diag_indices(X.shape[0])] += noise
             return mean, covariance
@@ -260,7 +260,11 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         """
         X = self._rows(X)
         return self._model.sample(
-            X, n_samples, seed_of(random_state), noisy=not latent, n_jobs=self.n_jobs
+            X,
+            count("n_samples", n_samples, least=1),
+            seed_of(random_state),
+            noisy=not flag("latent", latent),
+            n_jobs=self.n_jobs,
         )
 
     def _fitted(self, process: SparseProcess) -> "SparseGaussianProcessRegressor":
@@ -287,10 +291,11 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         if scale is None or (isinstance(scale, str) and scale == "auto"):
             return None
         if isinstance(scale, numbers.Real):
-            return [float(scale)] * columns
+            with named("length_scale"):
+                return [float(scale)] * columns
         try:
             scales: list[float] = np.asarray(scale, dtype=float).ravel().tolist()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
                 f"length_scale = {scale!r} should be one number per column or 'auto'"
             ) from None
@@ -300,12 +305,9 @@ class SparseGaussianProcessRegressor(RegressorMixin, Rows, Saved[SparseProcess])
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
         """Check rows, targets and weights; Rust compares their lengths."""
-        targets = {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": False}
-        rows, values = validate_data(self, X, y, reset=reset, validate_separately=(ROWS, targets))
-        weights = None
-        if sample_weight is not None:
-            weights = np.ascontiguousarray(column_or_1d(sample_weight, dtype=np.float64))
-        return rows, np.ascontiguousarray(column_or_1d(values, warn=True)), weights
+        rows = rows_of(self, X, reset=reset)
+        targets = targets_of(self, y, np.float64, rows.shape)
+        return rows, targets, sample_weights(sample_weight, dtype=np.float64)
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()

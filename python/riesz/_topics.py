@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from riesz._columns import validate_data
 from riesz._documentation import documented
 from riesz._progress import progress
 from riesz._riesz import Topics
-from riesz._rows import ROWS, Rows
+from riesz._rows import Rows, rows_of
 from riesz._saved import Saved
 from riesz._settings import settings_of
 
@@ -168,7 +167,7 @@ class LatentDirichletAllocation(
         -------
         self
         """
-        rows = validate_data(self, X, reset=True, **ROWS)
+        rows = rows_of(self, X, reset=True)
         with progress(self.verbose) as observer:
             model = Topics.fit(
                 rows, settings=self._settings(), n_jobs=self.n_jobs, observer=observer
@@ -190,7 +189,7 @@ class LatentDirichletAllocation(
         self
         """
         begun = hasattr(self, "_model")
-        rows = validate_data(self, X, reset=not begun, **ROWS)
+        rows = rows_of(self, X, reset=not begun)
         if not begun:
             return self._fitted(Topics.begin(rows, settings=self._settings(), n_jobs=self.n_jobs))
         self._model.partial_fit(rows, n_jobs=self.n_jobs)
@@ -260,7 +259,8 @@ class LatentDirichletAllocation(
         float
             exp of minus the mean of ``log sum_k theta_k phi_kw``.
         """
-        observed, held_out = self._rows(X_observed), self._rows(X_held_out)
+        observed = self._rows(X_observed, "X_observed")
+        held_out = self._rows(X_held_out, "X_held_out")
         return self._model.completion_perplexity(observed, held_out, n_jobs=self.n_jobs)
 
     def _settings(self) -> dict[str, Any]:

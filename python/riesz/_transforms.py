@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, log_expit
 
 from riesz._errors import InvalidInput
 
@@ -23,20 +23,42 @@ class Interval:
     width = 1
     free = 1
 
+    def within(self, x: Array) -> Array:
+        """Return numbers that rounding put on a bound as the next ones inside."""
+        low, high = np.nextafter(self.low, np.inf), np.nextafter(self.high, -np.inf)
+        if np.isinf(self.low) and np.isinf(self.high):
+            return x
+        inside: Array = np.clip(
+            x, low if np.isfinite(self.low) else None, high if np.isfinite(self.high) else None
+        )
+        return inside
+
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows are not strictly between the bounds, or no numbers."""
+        finite = np.isfinite(self.low) | np.isfinite(self.high)
+        inside = (x > self.low) & (x < self.high) if finite else np.isfinite(x)
+        return ~inside[:, 0]
+
+    def beyond(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows are past a bound by more than rounding."""
+        slack = 4 * np.spacing(np.abs(x))
+        return ((x + slack < self.low) | (x - slack > self.high))[:, 0]
+
     def to_bounded(self, u: Array) -> Array:
-        """Return the parameter."""
+        """Return the parameter, which is never on a bound."""
         if np.isfinite(self.low) and np.isfinite(self.high):
-            between: Array = self.low + (self.high - self.low) * expit(u)
-            return between
+            # From the nearer bound, so that what is close to it is not lost to rounding.
+            part = (self.high - self.low) * expit(-np.abs(u))
+            return self.within(np.where(u < 0, self.low + part, self.high - part))
         if np.isfinite(self.low):
-            return self.low + np.exp(u)
-        return self.high - np.exp(u) if np.isfinite(self.high) else u
+            return self.within(self.low + np.exp(u))
+        return self.within(self.high - np.exp(u)) if np.isfinite(self.high) else u
 
     def to_free(self, x: Array) -> Array:
-        """Return what stands for the parameter."""
+        """Return what stands for the parameter; it is not finite on a bound or outside."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if np.isfinite(self.low) and np.isfinite(self.high):
-                free: Array = logit((x - self.low) / (self.high - self.low))
+                free: Array = np.log(x - self.low) - np.log(self.high - x)
                 return free
             if np.isfinite(self.low):
                 return np.log(x - self.low)
@@ -66,18 +88,31 @@ class Simplex:
         # Equal parts lie at zero.
         return u - np.log(np.arange(self.free, 0, -1))
 
+    def within(self, x: Array) -> Array:
+        """Return parts that rounding made zero as the smallest there are."""
+        return np.maximum(x, np.finfo(np.float64).tiny)
+
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows have a part that is not positive."""
+        return ~(x > 0).all(axis=1)
+
+    def beyond(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows have a part below zero, or do not add up to one but for rounding."""
+        return (x < 0).any(axis=1) | (np.abs(x.sum(axis=1) - 1) > 1e-9)
+
     def to_bounded(self, u: Array) -> Array:
-        """Return the parts."""
-        share = expit(self._shares(u))
-        rest = np.cumprod(1 - share, axis=1)
+        """Return the parts, none of which is zero."""
+        shares = self._shares(u)
+        rest = np.cumprod(expit(-shares), axis=1)
         left = np.hstack([np.ones((len(u), 1)), rest[:, :-1]])
-        return np.hstack([share * left, rest[:, -1:]])
+        return self.within(np.hstack([expit(shares) * left, rest[:, -1:]]))
 
     def to_free(self, x: Array) -> Array:
         """Return what stands for the parts."""
-        left = 1 - np.cumsum(x[:, :-1], axis=1) + x[:, :-1]
+        # What is left after part k: a sum of small numbers, no difference of large ones.
+        rest = np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            free: Array = logit(x[:, :-1] / left) + np.log(np.arange(self.free, 0, -1))
+            free: Array = np.log(x[:, :-1]) - np.log(rest) + np.log(np.arange(self.free, 0, -1))
             return free
 
     def log_jacobian(self, u: Array) -> Array:
@@ -145,6 +180,12 @@ class Layout:
             blocks.append((transform, values[:, first : first + width]))
             first += width
         return blocks
+
+    def within(self, theta: Array) -> Array:
+        """Return parameters that rounding put on a bound as the next ones inside."""
+        if self.unbounded:
+            return theta
+        return np.hstack([t.within(block) for t, block in self._blocks(theta, bounded=True)])
 
     def to_bounded(self, u: Array) -> Array:
         if self.unbounded:

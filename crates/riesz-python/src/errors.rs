@@ -1,6 +1,6 @@
 //! Errors of riesz as exceptions of Python.
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError};
 use pyo3::PyErr;
 use riesz::Error;
 
@@ -8,7 +8,7 @@ use riesz::Error;
 pyo3::import_exception!(riesz._errors, InvalidInput);
 pyo3::import_exception!(riesz._errors, FitError);
 
-/// The exception of an error: the operating system's, a fit that failed, or else bad input.
+/// The exception of an error: the operating system's, too little memory, a fit that failed, or else bad input.
 pub fn to_py(error: Error) -> PyErr {
     match error {
         // What a function of the user raised is raised as it is.
@@ -29,6 +29,7 @@ pub fn to_py(error: Error) -> PyErr {
             }
             None => PyOSError::new_err(format!("{}: {source}", path.display())),
         },
+        Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
         Error::Diverged { .. } | Error::NotConverged { .. } | Error::NotPositiveDefinite { .. } => {
             FitError::new_err(error.to_string())

@@ -138,7 +138,7 @@ answers! {
     /// Indices of the classes decided for.
     classes = classes_of -> vector<u32>;
     /// Class probabilities, one row each.
-    probabilities = probabilities -> matrix<f32>;
+    probabilities = probabilities -> matrix<f64>;
 }
 
 /// The kernel, where it is a Python function.

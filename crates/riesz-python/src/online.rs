@@ -22,7 +22,7 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     let classes = settings.take("classes")?.map(|value| value.extract()).transpose()?;
     let kernel = settings.take_named("kernel")?;
     let loss = settings.loss()?;
-    let most: Option<usize> = settings.take("budget")?.map(|value| value.extract()).transpose()?;
+    let most: Option<usize> = settings.take_number("budget")?;
     let budget = match (most, settings.take_text("drop")?.as_deref()) {
         (None, _) => Budget::Unlimited,
         (Some(most), None | Some("oldest")) => Budget::Oldest(most),
@@ -124,5 +124,5 @@ answers! {
     /// Predictions of a regression, n×C.
     predict = predict -> matrix<f32>;
     /// Class probabilities, n×K.
-    probabilities = probabilities -> matrix<f32>;
+    probabilities = probabilities -> matrix<f64>;
 }

@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::distributions::models::{Family, GeneralisedLinear};
 use riesz::distributions::{adaptive, paper, weights, Model, Particles, Posterior};
+use riesz::driver::Fingerprint;
 use riesz::random::{Address, BlockIndex, Seed, Stream};
 use riesz::{Error, Result};
+use std::collections::BTreeMap;
 
 /// Weighted particles that stand for a posterior.
 #[pyclass(module = "riesz._riesz")]
@@ -88,6 +90,19 @@ impl Model for PythonModel {
         self.values("log-likelihood", "log_likelihood", particles, Some(batch), out)
     }
 
+    /// What the object's `fingerprint()` tells: text by the name of a part.
+    fn fingerprint(&self) -> Result<Option<Fingerprint>> {
+        let call = |py: Python<'_>| -> PyResult<BTreeMap<String, String>> {
+            self.object.bind(py).call_method0("fingerprint")?.extract()
+        };
+        let parts = Python::attach(call).map_err(|error| Error::UserModel {
+            what: "fingerprint of the model",
+            source: Box::new(error),
+        })?;
+        let add = |known: Fingerprint, (part, text): (String, String)| known.with_text(&part, text);
+        Ok(Some(parts.into_iter().fold(Fingerprint::default(), add)))
+    }
+
     /// The interpreter is one, and a vectorised function wants all particles at once.
     fn parallel(&self) -> bool {
         false
@@ -104,11 +119,12 @@ fn fit_model(
 ) -> PyResult<ParticlePosterior> {
     let settings = Settings::new(settings)?;
     let checkpoint = settings.checkpoint()?;
-    let posterior = if settings.take_text("mode")?.as_deref() == Some("paper") {
-        let options = settings.paper(model.observations())?;
-        attended(py, n_jobs, observer, |control| paper(model, &options, control))?
+    let mode = settings.take_text("mode")?;
+    // What is no setting at all is refused in either mode.
+    let (options, published) = (settings.adaptive()?, settings.paper(model.observations())?);
+    let posterior = if mode.as_deref() == Some("paper") {
+        attended(py, n_jobs, observer, |control| paper(model, &published, control))?
     } else {
-        let options = settings.adaptive()?;
         attended(py, n_jobs, observer, |control| {
             control.checkpoint = checkpoint;
             adaptive(model, &options, control)
@@ -201,14 +217,14 @@ impl ParticlePosterior {
 
     /// Draws from the density.
     fn draw<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let drawn = detached(py, None, || Ok(self.0.draw(count, Seed(seed))))?;
+        let drawn = detached(py, None, || self.0.draw(count, Seed(seed)))?;
         drawn.into_pyarray(py).reshape([count, self.0.dimension()])
     }
 
     /// Indices of particles by systematic resampling.
-    fn resample<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> Bound<'py, PyArray1<i64>> {
-        let chosen = self.0.resample(count, Seed(seed));
-        chosen.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py)
+    fn resample<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let chosen = self.0.resample(count, Seed(seed)).map_err(to_py)?;
+        Ok(chosen.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py))
     }
 
     /// Share, mean and covariance (by rows) of every group.

@@ -21,7 +21,8 @@ use std::time::Duration;
 mod value;
 use value::{read_fields, Value};
 
-/// Least time between two checkpoints.
+/// The variable of the environment with the least seconds between two checkpoints, and what they are without it.
+const CHECKPOINT_SECONDS: &str = "RIESZ_CHECKPOINT_SECONDS";
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
 
 /// The settings a user passed to an estimator, by name.
@@ -51,6 +52,11 @@ impl<'py> Settings<'py> {
         self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
     }
 
+    /// Takes out a setting that is a whole number.
+    pub fn take_number(&self, name: &str) -> PyResult<Option<usize>> {
+        self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
+    }
+
     /// Takes out a setting that is the name of something.
     pub fn take_named<T: FromStr<Err = Error>>(&self, name: &str) -> PyResult<Option<T>> {
         self.take_text(name)?.map(|text| named(&text)).transpose()
@@ -74,15 +80,14 @@ impl<'py> Settings<'py> {
         let name = self.take_text("loss")?.filter(|name| name != "auto");
         let mut given = HashMap::new();
         for parameter in [false, true].into_iter().flat_map(LossSpec::names).filter_map(LossSpec::parameter) {
-            given.extend(self.take(parameter)?.map(|value| (parameter, value)));
+            if let Some(value) = self.take(parameter)? {
+                given.insert(parameter, Value::new(parameter, value).read::<Vec<f64>>()?);
+            }
         }
         let Some(name) = name else { return Ok(None) };
         let spec: LossSpec = named(&name)?;
         match LossSpec::parameter(&name).and_then(|parameter| given.remove_entry(parameter)) {
-            Some((parameter, value)) => {
-                let values: Vec<f64> = Value::new(parameter, value).read()?;
-                LossSpec::new(&name, Some(&values)).map(Some).map_err(to_py)
-            }
+            Some((_, values)) => LossSpec::new(&name, Some(&values)).map(Some).map_err(to_py),
             None if spec.is_list() => Err(InvalidInput::new_err("quantiles are for KernelQuantileRegressor")),
             None => Ok(Some(spec)),
         }
@@ -112,8 +117,17 @@ impl<'py> Settings<'py> {
             let found = value.repr()?;
             return Err(InvalidInput::new_err(format!("checkpoint = {found} should be a path or None")));
         };
-        Ok(Some(CheckpointPolicy { path, every: CHECKPOINT_EVERY }))
+        Ok(Some(CheckpointPolicy { path, every: checkpoint_interval()? }))
     }
+}
+
+/// Least time between two checkpoints: what the environment says, or 30 seconds.
+fn checkpoint_interval() -> PyResult<Duration> {
+    let Ok(text) = std::env::var(CHECKPOINT_SECONDS) else { return Ok(CHECKPOINT_EVERY) };
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| {
+        InvalidInput::new_err(format!("{CHECKPOINT_SECONDS} = {text:?} should be a number of seconds"))
+    })
 }
 
 /// A bandwidth as users give it.

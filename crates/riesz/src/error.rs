@@ -106,6 +106,20 @@ pub enum Error {
     /// A sparse matrix whose arrays contradict each other.
     #[error("X is not a sparse matrix by rows: {0}")]
     Sparse(String),
+    /// An array that a user sized and for which there is no memory.
+    #[error("{what} need {} of memory, {}; lower {lower}", crate::memory::readable(*needed),
+        available.map_or_else(|| "which the system does not give".to_owned(),
+            |bytes| format!("of which {} are available", crate::memory::readable(bytes))))]
+    Memory {
+        /// What it holds, in words.
+        what: &'static str,
+        /// The setting that sized it.
+        lower: &'static str,
+        /// Bytes it takes.
+        needed: f64,
+        /// Bytes there are, where the system says.
+        available: Option<f64>,
+    },
     /// No rows or no columns.
     #[error("{what} is empty; at least {needed} needed")]
     Empty {

@@ -79,6 +79,7 @@ pub mod gaussian;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
+pub mod memory;
 pub mod model;
 pub mod operator;
 pub mod random;

@@ -140,8 +140,8 @@ fn defaults_learn_small_and_large_data() {
 #[test]
 fn calibrated_probabilities_beat_class_frequencies() {
     let (seen, fresh) = (rings(1, 2_400, 2, 3, 0.2), rings(2, 2_000, 2, 3, 0.2));
-    let log_loss = |p: &[f32], classes: usize, data: &Data| {
-        let term = |(p, y): (&[f32], &f32)| -f64::from(p[*y as usize]).ln();
+    let log_loss = |p: &[f64], classes: usize, data: &Data| {
+        let term = |(p, y): (&[f64], &f32)| -p[*y as usize].ln();
         p.chunks_exact(classes).zip(&data.y).map(term).sum::<f64>() / data.y.len() as f64
     };
     let losses = [None, Some(LossSpec::Hinge), Some(LossSpec::Softmax), Some(LossSpec::Logistic)];
@@ -151,7 +151,10 @@ fn calibrated_probabilities_beat_class_frequencies() {
         let machine = seen.fit(&options).unwrap();
         let p = machine.probabilities(fresh.rows()).unwrap();
         for row in p.chunks_exact(3) {
-            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5 && row.iter().all(|&p| p >= 0.0), "{row:?}");
+            assert!(
+                (row.iter().sum::<f64>() - 1.0).abs() < 1e-12 && row.iter().all(|&p| p >= 0.0),
+                "{row:?}"
+            );
         }
         let loss = log_loss(&p, 3, &fresh);
         println!("{:?}: {loss}", options.loss);
@@ -183,7 +186,7 @@ fn sweeps_respect_early_stopping() {
         let p = machine.probabilities(fresh.rows()).unwrap();
         let history = machine.summary().history;
         println!("{sweeps} sweeps: {} blocks of {}", machine.summary().blocks, history.len());
-        let term = |(p, y): (&[f32], &f32)| -f64::from(p[*y as usize].max(1e-12)).ln();
+        let term = |(p, y): (&[f64], &f32)| -p[*y as usize].max(1e-12).ln();
         p.chunks_exact(2).zip(&fresh.y).map(term).sum::<f64>() / fresh.y.len() as f64
     };
     let (without, with) = (log_loss(0), log_loss(3));

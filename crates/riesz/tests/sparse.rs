@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use riesz::data::{Indices, Rows, Sparse};
-use riesz::driver::{fingerprint, quietly};
+use riesz::driver::{quietly, Fingerprint};
 use riesz::functions::{GaussianProcess, GaussianProcessOptions, KernelMachine, Options, Task, Training};
 use riesz::kernel::KernelSpec;
 use riesz::random::Seed;
@@ -109,7 +109,7 @@ fn same(sparse: Rows<'_>, dense: Rows<'_>, range: std::ops::Range<usize>) -> Res
         let (row, column) = (range.start + k / dense.columns(), k % dense.columns());
         prop_assert_eq!(sparse.value(row, column), value);
     }
-    prop_assert_eq!(fingerprint(sparse, &[1.0], &[]), fingerprint(dense, &[1.0], &[]));
+    prop_assert_eq!(Fingerprint::of_rows(sparse, &[1.0], &[]), Fingerprint::of_rows(dense, &[1.0], &[]));
     prop_assert_eq!(
         sparse.check_finite("X").map_err(|e| e.to_string()),
         dense.check_finite("X").map_err(|e| e.to_string())

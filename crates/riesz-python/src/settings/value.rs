@@ -243,7 +243,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
             match entry.and_then(|entries| entries.iter().next()) {
                 Some((name, value)) => {
                     let content = Self { name: self.name.clone(), value, ..self.clone() };
-                    let name = name.extract().map_err(Refusal::Raised)?;
+                    let Ok(name) = name.extract() else { return Refusal::wanted("a name") };
                     visitor.visit_enum(Variant { name, content })
                 }
                 None if number.is_some() => Refusal::wanted(&alternatives(variants)),

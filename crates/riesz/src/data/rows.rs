@@ -2,6 +2,7 @@
 
 use super::sparse::{Number, Sparse};
 use crate::error::{Error, Result};
+use crate::memory::room;
 use std::ops::Range;
 
 /// Rows of a logical tile. Sums over rows are formed tile by tile and added in tile order, so neither
@@ -219,6 +220,8 @@ impl<'a> Rows<'a> {
 
     /// Refuses NaN, infinities and values beyond single precision by name.
     pub fn check_finite(&self, what: &'static str) -> Result<()> {
+        // Means, deviations and a tile of dense rows: more is asked for where it is needed.
+        room("rows this wide", "the columns of X", &[self.columns(), 64], 8)?;
         let place = |i: usize, value: f64| (i / self.columns(), i % self.columns(), value);
         let offence = match self {
             Self::Single(m) => {

@@ -1,5 +1,6 @@
 //! What a user gives: a prior to draw from, and the log-likelihood of many parameters at once.
 
+use crate::driver::Fingerprint;
 use crate::error::{Error, Result};
 use crate::random::{Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
@@ -101,6 +102,12 @@ pub trait Model: Sync {
     /// Whether the methods may be called for several groups of particles at once, by as many threads.
     fn parallel(&self) -> bool {
         true
+    }
+
+    /// What tells this model and its data from any other, part by part, so that a checkpoint of another is refused. `None`:
+    /// densities of a few draws from the prior, observation by observation, have to do.
+    fn fingerprint(&self) -> Result<Option<Fingerprint>> {
+        Ok(None)
     }
 
     /// Draws `count` particles from the prior; `block` tells one set of draws from another.

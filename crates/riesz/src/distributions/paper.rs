@@ -33,6 +33,7 @@ use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, systematic};
 use crate::driver::{Control, Phase, Progress};
 use crate::error::{in_range, Error, Result};
+use crate::memory::room;
 use crate::random::{normals, Address, BlockIndex, Permutation, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +113,7 @@ impl PaperOptions {
 
     fn check(&self) -> Result<()> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
-        in_range("n_particles", self.particles as f64, self.particles >= 2, "[2, ∞)")?;
+        in_range("n_particles", self.particles as f64, (2..1 << 31).contains(&self.particles), "[2, 2^31)")?;
         let first = self.initial_particles.unwrap_or(self.particles);
         in_range(
             "initial_particles",
@@ -142,7 +143,7 @@ impl PaperOptions {
         let last = match self.strategy {
             Strategy::Particles => t,
             Strategy::Density => self.steps,
-            Strategy::DensityThenParticles(steps) => (steps + 1).min(self.steps),
+            Strategy::DensityThenParticles(steps) => steps.saturating_add(1).min(self.steps),
         };
         let grown = (t as f64 / last as f64).powf(2.0 + d as f64 / self.smoothness) * self.particles as f64;
         (grown.ceil() as usize).clamp(self.initial_particles.unwrap_or(self.particles), self.particles)
@@ -172,6 +173,7 @@ pub fn paper(model: &dyn Model, options: &PaperOptions, control: &mut Control<'_
         return Err(Error::Empty { what: "data", needed: "one observation" });
     }
     options.check()?;
+    room("particles", "n_particles", &[options.particles, model.dimension() + 8], 16)?;
     control.start(options.max_time);
     let mut run = Run::new(model, options)?;
     for t in 1..=options.steps {

@@ -6,6 +6,7 @@ use super::proposal::Proposal;
 use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, pareto_smoothed, systematic};
 use crate::error::{Error, Result};
+use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::random::{Address, BlockIndex, Seed, Stream};
 use serde::{Deserialize, Serialize};
@@ -125,6 +126,14 @@ pub struct Posterior {
     log_weights: Vec<f64>,
     report: Report,
     density: OnceLock<Proposal>,
+}
+
+/// Refuses more draws, of `numbers` numbers each, than have addresses or memory.
+fn drawable(count: usize, numbers: usize) -> Result<()> {
+    if count >= 1 << 32 {
+        return Err(Error::OutOfRange { name: "n", value: count as f64, range: "[0, 2^32)" });
+    }
+    room("draws", "n", &[count, numbers], 8)
 }
 
 impl Posterior {
@@ -298,16 +307,18 @@ impl Posterior {
     }
 
     /// Indices of `count` particles by systematic resampling, in random order.
-    pub fn resample(&self, count: usize, seed: Seed) -> Vec<usize> {
+    pub fn resample(&self, count: usize, seed: Seed) -> Result<Vec<usize>> {
+        drawable(count, 4)?;
         let weights = normalised(&self.log_weights);
         let chosen = systematic(&weights, count, Address::new(seed, Stream::Resample, BlockIndex(DRAWS), 0));
         let order = crate::random::Permutation::new(seed, Stream::Resample, BlockIndex(DRAWS + 1), count);
-        order.indices().iter().map(|&i| chosen[i as usize]).collect()
+        Ok(order.indices().iter().map(|&i| chosen[i as usize]).collect())
     }
 
     /// `count` draws from the density, which are new points.
-    pub fn draw(&self, count: usize, seed: Seed) -> Vec<f64> {
-        self.density().draw(count, seed, BlockIndex(DRAWS + 2))
+    pub fn draw(&self, count: usize, seed: Seed) -> Result<Vec<f64>> {
+        drawable(count, self.dimension + 2)?;
+        Ok(self.density().draw(count, seed, BlockIndex(DRAWS + 2)))
     }
 
     /// log q̃ at rows of `points`.

@@ -5,9 +5,8 @@ mod checkpoint;
 mod run;
 
 pub use batches::{Again, Minibatches};
-pub(crate) use checkpoint::fingerprint_of;
-pub(crate) use checkpoint::Due;
-pub use checkpoint::{fingerprint, CheckpointPolicy};
+pub(crate) use checkpoint::{same_settings, Due};
+pub use checkpoint::{CheckpointPolicy, Fingerprint};
 pub use run::{run, Batches, Ended, Monitor, Steps};
 
 use crate::error::{Error, Result};

@@ -130,7 +130,7 @@ impl NoveltyDetector {
         check_rows(options, rows, weights)?;
         control.start(None);
         let count = weights.map_or(rows.len(), |w| w.iter().filter(|w| **w > 0.0).count());
-        let data = Prepared::unlabelled(rows, weights);
+        let data = Prepared::unlabelled(rows, weights)?;
         let (rows, weights) = (data.rows()?, &data.weights[..]);
         let (map, standard) = feature_map(options, rows, weights)?;
         let f = learn(options, FeatureExpansion::new(map, vec![0.0]), rows, weights, control)?;

@@ -192,7 +192,7 @@ impl OnlineMachine {
     }
 
     /// Class probabilities, n×K row-major; margins have none.
-    pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+    pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f64>> {
         let Task::Classification(classes) = self.header.options.task else {
             return Err(Error::Conflict("a regression model has no classes".into()));
         };

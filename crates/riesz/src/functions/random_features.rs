@@ -6,7 +6,11 @@ use crate::compute::{self, Device};
 use crate::data::Rows;
 use crate::error::{in_range, same_columns, Error, Result};
 use crate::kernel::{FeatureMap, KernelSpec, Scaling};
+use crate::memory::room;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
+
+/// Most features.
+const MOST: usize = 1 << 20;
 
 /// The map x ↦ (φ_1(x), …, φ_m(x))/√m, whose inner products are k on average. Any m: of a block that is larger, m features
 /// are taken at random.
@@ -51,7 +55,7 @@ impl RandomFeatures {
         seed: Seed,
         shift: Vec<f32>,
     ) -> Result<Self> {
-        in_range("n_components", features as f64, features > 0, "[1, inf)")?;
+        in_range("n_components", features as f64, (1..=MOST).contains(&features), "[1, 2^20]")?;
         let scaling = Scaling { scale: vec![1.0; shift.len()], shift };
         let block_size = features.next_multiple_of(2 * compute::FEATURE_MULTIPLE);
         Ok(Self { map: FeatureMap::new(kernel, bandwidth, block_size, seed, scaling)?, features })
@@ -73,6 +77,7 @@ impl RandomFeatures {
         rows.check_finite("X")?;
         self.map.kernel.check_domain(rows)?;
         let m = self.map.block_size;
+        room("features of the rows", "n_components or the rows of X", &[rows.len(), m], 8)?;
         let mut out = vec![0.0; rows.len() * m];
         compute::features(Device::default(), &self.map.draw(BlockIndex(0))?, rows, &mut out)?;
         let scale = 1.0 / (self.features as f32).sqrt();

@@ -15,6 +15,7 @@ pub use likelihood::log_marginal_likelihood;
 
 use crate::data::Rows;
 use crate::error::{finite, same_columns, same_rows, Result};
+use crate::memory::room;
 
 /// Refuses rows of another width, targets of another number, and what is not finite.
 pub(crate) fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<()> {
@@ -25,8 +26,9 @@ pub(crate) fn check(rows: Rows<'_>, columns: usize, targets: &[f64]) -> Result<(
 }
 
 /// The rows in double precision.
-pub(crate) fn doubles(rows: Rows<'_>) -> Vec<f64> {
+pub(crate) fn doubles(rows: Rows<'_>) -> Result<Vec<f64>> {
+    room("rows of X made dense", "the rows or columns of X", &[rows.len(), rows.columns()], 8)?;
     let mut out = Vec::with_capacity(rows.len() * rows.columns());
     rows.append_doubles(&mut out);
-    out
+    Ok(out)
 }

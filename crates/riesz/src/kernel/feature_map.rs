@@ -4,6 +4,7 @@ use super::{arc_cosine, combination, dot_product, polynomial, Family, KernelSpec
 use crate::compute::{self, Activation, DenseBlock, Device, FeatureBlock, StructuredBlock, FEATURE_MULTIPLE};
 use crate::data::Rows;
 use crate::error::{in_range, positive, Error, Result};
+use crate::memory::room;
 use crate::random::{chi, uniform_open, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,9 @@ impl FeatureMap {
                     terms.len() * 2 * FEATURE_MULTIPLE
                 )));
             }
+        }
+        if self.projection == Projection::Dense {
+            room("frequencies", "block_size or the columns of X", &[self.block_size, shift.len()], 4)?;
         }
         let isotropic = self.kernel.spectral().is_some_and(|kernel| kernel.is_isotropic());
         if self.projection == Projection::Structured && !isotropic {

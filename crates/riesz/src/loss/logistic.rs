@@ -2,7 +2,7 @@
 
 use super::constant::share;
 use super::separable::each_class;
-use super::softmax::softmax_in_place;
+use super::softmax::softmax_into;
 use super::{finite_within, p_log_p, Conjugate, Domain, Loss, Probabilities, DOMAIN_TOLERANCE};
 use crate::error::Result;
 
@@ -26,18 +26,23 @@ pub(super) fn sigmoid(z: f32) -> f32 {
 
 /// log σ(z) = min(z, 0) − log(1 + e^{−|z|}), exact to rounding for every finite z.
 #[inline]
-pub(super) fn log_sigmoid(z: f32) -> f32 {
+fn log_sigmoid(z: f64) -> f64 {
     z.min(0.0) - (-z.abs()).exp().ln_1p()
 }
 
 /// (σ(−u), σ(u)) for one output; for one versus rest σ(u_c) / Σ σ(u), as the softmax of log σ so that very negative rows do
 /// not become 0/0.
-fn probabilities(u: &[f32], out: &mut [f32]) {
+fn probabilities(u: &[f32], out: &mut [f64]) {
     if let [u] = u {
-        return out.copy_from_slice(&[sigmoid(-u), sigmoid(*u)]);
+        return two_probabilities(f64::from(*u), out);
     }
-    out.iter_mut().zip(u).for_each(|(p, &u)| *p = log_sigmoid(u));
-    softmax_in_place(out, 1.0);
+    softmax_into(u.iter().map(|&u| log_sigmoid(f64::from(u))), out);
+}
+
+/// (σ(−u), σ(u)).
+pub(crate) fn two_probabilities(u: f64, out: &mut [f64]) {
+    let sigmoid = |u: f64| 1.0 / (1.0 + (-u).exp());
+    out.copy_from_slice(&[sigmoid(-u), sigmoid(u)]);
 }
 
 /// p = −ay.
@@ -113,6 +118,7 @@ mod tests {
         let (u, mut p) = ([0.5, -1.0, 2.0], [0.0; 3]);
         probabilities(&u, &mut p);
         let sum: f32 = u.iter().map(|&u| sigmoid(u)).sum();
-        assert!(u.iter().zip(p).all(|(&u, p)| (sigmoid(u) / sum - p).abs() < 1e-6));
+        assert!(u.iter().zip(p).all(|(&u, p)| (f64::from(sigmoid(u) / sum) - p).abs() < 1e-6));
+        assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-15);
     }
 }

@@ -39,10 +39,12 @@ pub use density_ratio_kl::DensityRatioKl;
 pub use density_ratio_square::DensityRatioSquare;
 pub use domain::Domain;
 pub use kink::{Shortfall, Smoothed};
+pub(crate) use logistic::two_probabilities;
 pub use novelty::Novelty;
 pub use quantile::SmoothedQuantile;
 pub use rounded::{Rounded, Rounding};
 pub use separable::Separable;
+pub(crate) use softmax::softmax_into;
 pub use spec::named::*;
 pub use spec::LossSpec;
 pub use unit::Unit;
@@ -228,8 +230,8 @@ pub trait Loss: Send + Sync {
     }
 }
 
-/// Writes class probabilities, one number per class, from a row of outputs.
-pub type Probabilities = fn(&[f32], &mut [f32]);
+/// Writes class probabilities, one number per class, from a row of outputs. They add up to one in double precision.
+pub type Probabilities = fn(&[f32], &mut [f64]);
 
 /// A loss with a usable Fenchel conjugate ℓ*(a, y) = sup_u ⟨a, u⟩ − ℓ(u, y).
 pub trait Conjugate: Loss {

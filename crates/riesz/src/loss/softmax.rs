@@ -44,6 +44,14 @@ pub(super) fn softmax_in_place(row: &mut [f32], scale: f32) {
     row.iter_mut().for_each(|p| *p *= scale);
 }
 
+/// softmax(u) in double precision.
+pub(crate) fn softmax_into(u: impl Iterator<Item = f64> + Clone, out: &mut [f64]) {
+    let top = u.clone().fold(f64::NEG_INFINITY, f64::max);
+    out.iter_mut().zip(u).for_each(|(p, u)| *p = (u - top).exp());
+    let sum: f64 = out.iter().sum();
+    out.iter_mut().for_each(|p| *p /= sum);
+}
+
 /// scale · (softmax(u) − e_y).
 fn scaled_derivative(u: &[f32], y: f32, scale: f32, out: &mut [f32]) {
     out.copy_from_slice(u);
@@ -107,10 +115,7 @@ impl Loss for Softmax {
     }
 
     fn probabilities(&self) -> Option<Probabilities> {
-        Some(|u, out| {
-            out.copy_from_slice(u);
-            softmax_in_place(out, 1.0);
-        })
+        Some(|u, out| softmax_into(u.iter().map(|&u| f64::from(u)), out))
     }
 
     fn damping(&self, _start: &[f32]) -> f64 {

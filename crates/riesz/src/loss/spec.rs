@@ -401,7 +401,7 @@ mod tests {
         for (spec, u) in rows.into_iter().flat_map(|u| [(LossSpec::Logistic, u), (LossSpec::Softmax, u)]) {
             let mut p = [0.0; 3];
             spec.build(3).unwrap().probabilities().unwrap()(u, &mut p);
-            assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{spec} {u:?} {p:?}");
+            assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-15, "{spec} {u:?} {p:?}");
             assert!(p.iter().all(|p| (0.0..=1.0).contains(p)));
         }
         let mut p = [0.0; 2];

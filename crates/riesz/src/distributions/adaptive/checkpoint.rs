@@ -4,6 +4,7 @@ use super::island::{Island, Population, Setting, State};
 use super::options::AdaptiveOptions;
 use crate::distributions::model::{log_prior, Particles};
 use crate::distributions::posterior::Stage;
+use crate::driver::{same_settings, Fingerprint};
 use crate::error::{Error, Result};
 use crate::model::{Container, Stored};
 use crate::random::BlockIndex;
@@ -24,32 +25,43 @@ pub(super) struct Checkpoint<'a> {
 struct Header<'a> {
     /// The settings; a checkpoint of another kind of fit has none of this name.
     posterior: Cow<'a, AdaptiveOptions>,
-    fingerprint: String,
+    fingerprint: Cow<'a, Fingerprint>,
     history: Cow<'a, [Stage]>,
 }
 
-/// A number that tells one model and data set from another: sizes, and densities of a few draws from the prior at the first
-/// batch.
-pub(super) fn fingerprint(setting: &Setting<'_>) -> Result<u64> {
+/// What tells one model and data set from another: what the model says it is, and densities of a few draws from the
+/// prior, at the first batch. Of a model that does not say, the densities at every single observation.
+pub(super) fn fingerprint(setting: &Setting<'_>) -> Result<Fingerprint> {
     let model = setting.model;
-    let d = model.dimension();
+    let (d, all) = (model.dimension(), model.observations());
     let probes = model.sample_prior(setting.options.seed, BlockIndex(1 << 43), PROBES)?;
     let prior = log_prior(model, Particles::new(&probes, d)?)?;
-    let rows = setting.options.batch.min(model.observations());
-    let likelihood = setting.log_likelihood(&probes, &prior, 0..rows)?;
-    let words = [d as u64, model.observations() as u64].into_iter();
-    let values = probes.iter().chain(&prior).chain(&likelihood).map(|v| v.to_bits());
-    Ok(crate::driver::fingerprint_of(words.chain(values)))
+    let known = model.fingerprint()?;
+    let mut likelihood = Vec::new();
+    if known.is_some() {
+        likelihood = setting.log_likelihood(&probes, &prior, 0..setting.options.batch.min(all))?;
+    } else {
+        for n in 0..all {
+            likelihood.extend(setting.log_likelihood(&probes, &prior, n..n + 1)?);
+        }
+    }
+    let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    Ok(known
+        .unwrap_or_default()
+        .with("number of observations", [all as u64])
+        .with("number of parameters", [d as u64])
+        .with("densities of the prior", bits(&[probes, prior].concat()))
+        .with("likelihoods", bits(&likelihood)))
 }
 
 impl<'a> Checkpoint<'a> {
     pub(super) fn new(
         options: &'a AdaptiveOptions,
-        fingerprint: u64,
+        fingerprint: &'a Fingerprint,
         islands: &'a [Island],
         history: &'a [Stage],
     ) -> Self {
-        let fingerprint = format!("{fingerprint:016x}");
+        let fingerprint = Cow::Borrowed(fingerprint);
         let (posterior, history) = (Cow::Borrowed(options), Cow::Borrowed(history));
         Self { header: Header { posterior, fingerprint, history }, islands: Cow::Borrowed(islands) }
     }
@@ -58,16 +70,11 @@ impl<'a> Checkpoint<'a> {
     pub(super) fn resume(
         self,
         settings: &[Setting<'_>],
-        fingerprint: u64,
+        fingerprint: &Fingerprint,
     ) -> Result<(Vec<Island>, Vec<Stage>)> {
-        let differs = |what: &str| Error::Checkpoint(format!("its {what} differ"));
         let lasting = |options: &AdaptiveOptions| AdaptiveOptions { max_time: None, ..options.clone() };
-        if lasting(&self.header.posterior) != lasting(settings[0].options) {
-            return Err(differs("settings"));
-        }
-        if self.header.fingerprint != format!("{fingerprint:016x}") {
-            return Err(differs("model or data"));
-        }
+        same_settings(&lasting(&self.header.posterior), &lasting(settings[0].options), &NAMES)?;
+        self.header.fingerprint.same(fingerprint)?;
         let islands = self.islands.into_owned();
         let numbered = islands.iter().enumerate().all(|(i, island)| island.state.index == i);
         if !numbered || islands.len() > settings.len() {
@@ -79,6 +86,14 @@ impl<'a> Checkpoint<'a> {
         Ok((islands, self.header.history.into_owned()))
     }
 }
+
+/// Settings by what users call them.
+const NAMES: [(&str, &str); 4] = [
+    ("particles", "n_particles"),
+    ("islands", "n_islands"),
+    ("batch", "batch_size"),
+    ("seed", "random_state"),
+];
 
 impl Island {
     /// Refuses what no run leaves behind: numbers of particles that differ, densities that are none, observations that
@@ -148,6 +163,7 @@ impl Stored for Checkpoint<'_> {
             let shape = container.f64s(&format!("positions.{i}"))?.0.to_vec();
             let m = shape.first().copied().unwrap_or(0);
             let positions = container.take_f64s(&format!("positions.{i}"), &shape)?;
+            let has_new = container.f64s(&format!("new.{i}")).is_ok();
             // −∞ is the logarithm of a density of zero.
             let log = |v: f64| v < f64::INFINITY;
             let mut take = |name: &str| container.take_f64s_where(&format!("{name}.{i}"), &[m], log);
@@ -156,7 +172,7 @@ impl Stored for Checkpoint<'_> {
                 log_prior: take("log_prior")?,
                 old: take("old")?,
                 log_weights: take("log_weights")?,
-                new: take("new").ok(),
+                new: has_new.then(|| take("new")).transpose()?,
                 chains,
                 evaluations: 0,
             };
@@ -164,5 +180,47 @@ impl Stored for Checkpoint<'_> {
         });
         let islands = islands.collect::<Result<Vec<_>>>()?;
         Ok(Self { header, islands: Cow::Owned(islands) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distributions::models::TiedMixture;
+    use crate::random::Seed;
+
+    /// What a run leaves behind passes; nothing that it cannot leave behind does, and none of it panics.
+    #[test]
+    fn impossible_islands_are_refused() {
+        let model = TiedMixture::new((0..40).map(f64::from).collect()).unwrap();
+        let options = AdaptiveOptions { particles: 60, ..AdaptiveOptions::new(Seed(0)) };
+        let setting = Setting::new(&model, &options, 0);
+        let mut island = Island::begin(&setting, 0).unwrap();
+        island.check(&setting).unwrap();
+        island.advance(&setting).unwrap();
+        island.check(&setting).unwrap();
+        type Fault = fn(&mut Island);
+        let faults: [(&str, Fault); 14] = [
+            ("positions", |i| i.particles.positions[3] = f64::NAN),
+            ("positions", |i| i.particles.positions[0] = f64::INFINITY),
+            ("positions", |i| i.particles.positions.truncate(5)),
+            ("positions", |i| i.particles = Population::default()),
+            ("densities of the prior", |i| i.particles.log_prior[0] = f64::NAN),
+            ("likelihoods", |i| i.particles.old[0] = f64::INFINITY),
+            ("likelihoods", |i| i.particles.new = Some(vec![0.0; 3])),
+            ("weights", |i| i.particles.log_weights.fill(f64::NEG_INFINITY)),
+            ("chains", |i| i.particles.chains = Some(0)),
+            ("observations", |i| i.state.target.next = 41),
+            ("observations", |i| i.state.target.seen = usize::MAX),
+            ("power", |i| i.state.target.power = f64::NAN),
+            ("step", |i| i.state.step = 0.0),
+            ("evidence", |i| i.state.log_evidence = f64::NAN),
+        ];
+        for (what, fault) in faults {
+            let mut island = island.clone();
+            fault(&mut island);
+            let error = island.check(&setting).unwrap_err().to_string();
+            assert!(error.contains(&format!("the {what} of island 0")), "{what}: {error}");
+        }
     }
 }

@@ -28,8 +28,9 @@ use super::posterior::{Evidence, Posterior, Stage, StageKind, HEAVY};
 use super::proposal::Proposal;
 use super::special::log_sum_exp;
 use super::weights::{effective_size, normalised, pareto_smoothed};
-use crate::driver::{Control, Due, Phase, Progress};
+use crate::driver::{Control, Due, Fingerprint, Phase, Progress};
 use crate::error::{Error, Result};
+use crate::memory::room;
 use crate::model::Stored;
 use crate::random::BlockIndex;
 use checkpoint::Checkpoint;
@@ -82,6 +83,8 @@ pub fn adaptive(
         return Err(Error::Empty { what: "data", needed: "one observation" });
     }
     control.prepare_checkpoint()?;
+    // Up to eight times as many in the first stages, with densities and weights, twice while they are renewed.
+    room("particles", "n_particles", &[options.particles, model.dimension() + 8], 128)?;
     control.start(options.max_time);
     let mut run = Run::new(model, options, control)?;
     run.islands(control)?;
@@ -98,7 +101,7 @@ struct Run<'a> {
     islands: Vec<Island>,
     history: Vec<Stage>,
     due: Due,
-    fingerprint: u64,
+    fingerprint: Fingerprint,
 }
 
 impl<'a> Run<'a> {
@@ -106,13 +109,14 @@ impl<'a> Run<'a> {
     fn new(model: &'a dyn Model, options: &'a AdaptiveOptions, control: &Control<'_>) -> Result<Self> {
         let settings: Vec<Setting<'a>> =
             (0..options.islands).map(|i| Setting::new(model, options, i)).collect();
-        let fingerprint = checkpoint::fingerprint(&settings[0])?;
-        let (islands, history) = match &control.checkpoint {
-            Some(policy) if policy.path.exists() => {
-                Checkpoint::load(&policy.path)?.resume(&settings, fingerprint)?
+        let mut fingerprint = Fingerprint::default();
+        let (mut islands, mut history) = (Vec::new(), Vec::new());
+        if let Some(policy) = &control.checkpoint {
+            fingerprint = checkpoint::fingerprint(&settings[0])?;
+            if policy.path.exists() {
+                (islands, history) = Checkpoint::load(&policy.path)?.resume(&settings, &fingerprint)?;
             }
-            _ => Default::default(),
-        };
+        }
         Ok(Self { settings, islands, history, due: Due::new(), fingerprint })
     }
 
@@ -141,7 +145,7 @@ impl<'a> Run<'a> {
     fn save(&mut self, control: &Control<'_>) -> Result<()> {
         match &control.checkpoint {
             Some(policy) if self.due.now(policy) => {
-                Checkpoint::new(self.options(), self.fingerprint, &self.islands, &self.history)
+                Checkpoint::new(self.options(), &self.fingerprint, &self.islands, &self.history)
                     .save(&policy.path)
             }
             _ => Ok(()),

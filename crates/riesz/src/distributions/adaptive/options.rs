@@ -74,7 +74,12 @@ impl AdaptiveOptions {
 
     /// Refuses settings outside their domain.
     pub(super) fn check(&self) -> Result<()> {
-        in_range("n_particles", self.particles as f64, self.particles >= 50, "[50, ∞)")?;
+        in_range(
+            "n_particles",
+            self.particles as f64,
+            (50..1 << 31).contains(&self.particles),
+            "[50, 2^31)",
+        )?;
         in_range("n_islands", self.islands as f64, (1..=1024).contains(&self.islands), "[1, 1024]")?;
         in_range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
         in_range("growth", self.growth, self.growth > 1.0 && self.growth.is_finite(), "(1, ∞)")?;

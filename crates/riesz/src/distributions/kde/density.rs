@@ -7,7 +7,9 @@ use crate::compute::{squared_distances, Device};
 use crate::data::Rows;
 use crate::distributions::factor::moments;
 use crate::error::{check_mass, check_weights, positive, same_columns, Error, Result};
+use crate::gaussian::doubles;
 use crate::linalg::Cholesky;
+use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::random::{normals, Address, BlockIndex, Seed, Stream};
 use faer::Mat;
@@ -54,8 +56,7 @@ impl KernelDensity {
     /// The density of rows and their weights (one each unless given; only their proportions count).
     pub fn fit(options: &DensityOptions, rows: Rows<'_>, weights: Option<&[f64]>) -> Result<Self> {
         rows.check_finite("X")?;
-        let mut values = Vec::with_capacity(rows.len() * rows.columns());
-        rows.append_doubles(&mut values);
+        let values = doubles(rows)?;
         let weights = weights.map_or_else(|| vec![1.0; rows.len()], <[f64]>::to_vec);
         Self::assemble(options.clone(), values, weights, rows.columns())
     }
@@ -79,6 +80,10 @@ impl KernelDensity {
         };
         let mut whitened = rows.clone();
         whiten(&mut whitened, &moments.mean, &factor);
+        if whitened.iter().any(|x| !x.is_finite()) {
+            let range = "numbers by which the rows of X can be divided";
+            return Err(Error::OutOfRange { name: "bandwidth", value: bandwidth, range });
+        }
         let log_weights: Vec<f64> = weights.iter().map(|w| w.ln()).collect();
         let centres = Centres::of(&whitened, &log_weights, columns);
         let log_norm = total.ln() + log_determinant(&factor, columns) + options.kernel.log_integral(columns);
@@ -94,8 +99,7 @@ impl KernelDensity {
     pub fn log_density_while(&self, rows: Rows<'_>, go_on: &mut dyn FnMut() -> bool) -> Result<Vec<f64>> {
         same_columns(self.columns, rows.columns())?;
         rows.check_finite("X")?;
-        let mut queries = Vec::with_capacity(rows.len() * self.columns);
-        rows.append_doubles(&mut queries);
+        let mut queries = doubles(rows)?;
         whiten(&mut queries, &self.mean, &self.factor);
         let mut out = vec![0.0; rows.len()];
         let device = Device::default();
@@ -166,6 +170,7 @@ impl KernelDensity {
             let why = "only densities of gaussian and tophat kernels are sampled from";
             return Err(Error::Conflict(why.into()));
         }
+        room("draws", "n_samples", &[count, self.columns], 8)?;
         let mut sums = Vec::with_capacity(self.weights.len());
         let mut total = 0.0;
         for w in &self.weights {

@@ -87,9 +87,9 @@ fn log_remainder(extent: &Extent, origin: &[f64], r: f64) -> f64 {
         let most = high.max(-low);
         let whole = |c: f64| c * (r - 0.5 * c);
         let power = POWERS as f64;
-        let peak = (0.5 * (r + (r * r + 4.0 * power).sqrt())).clamp(least, most);
+        let peak = (0.5 * (r + (r * r + 4.0 * power).sqrt())).max(least).min(most);
         let remainder = whole(peak) + power * (r * peak).ln() - LOG_FACTORIAL;
-        (whole(r.clamp(least, most)), remainder)
+        (whole(r.max(least).min(most)), remainder)
     };
     let (whole, remainder) = axis(0);
     if origin.len() == 1 {

@@ -3,6 +3,7 @@
 use super::gaussian_prior::GaussianPrior;
 use crate::distributions::model::{Model, Particles};
 use crate::distributions::special::log_normal_cdf;
+use crate::driver::Fingerprint;
 use crate::error::{finite, positive, Error, Result};
 use crate::random::Address;
 use faer::linalg::matmul::matmul;
@@ -156,6 +157,13 @@ impl Model for GeneralisedLinear {
     fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
         self.prior.log_density(particles, out);
         Ok(())
+    }
+
+    fn fingerprint(&self) -> Result<Option<Fingerprint>> {
+        let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let known = Fingerprint::default().with("X", bits(&self.rows)).with("y", bits(&self.targets));
+        let family = format!("{:?}", self.family);
+        Ok(Some(known.with("prior_scale", bits(&self.prior.0)).with_text("family", family)))
     }
 
     fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> Result<()> {

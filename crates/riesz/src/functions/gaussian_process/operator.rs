@@ -5,6 +5,7 @@ use crate::compute::{features, Device};
 use crate::data::Rows;
 use crate::error::{non_negative, same_columns, Error, Result};
 use crate::kernel::FeatureMap;
+use crate::memory::room;
 use crate::random::{uniform_open, Address, BlockIndex, Stream};
 use crate::solver::Schedule;
 use faer::linalg::matmul::matmul;
@@ -142,6 +143,16 @@ pub fn operator_variances(
 ) -> Result<Vec<f64>> {
     if rows.is_empty() {
         return Err(Error::Empty { what: "X", needed: "one row" });
+    }
+    room(
+        "numbers of the operator",
+        "n_blocks or block_size",
+        &[steps, steps, config.map.block_size, config.map.block_size],
+        2,
+    )?;
+    room("rows of a step", "batch_size", &[batch_size, rows.columns() + 2 * config.map.block_size], 4)?;
+    if batch_size == 0 {
+        return Err(Error::OutOfRange { name: "batch_size", value: 0.0, range: "1, 2, …" });
     }
     let seed = config.map.seed;
     let mut operator = config.build()?;

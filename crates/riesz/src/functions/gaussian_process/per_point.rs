@@ -3,6 +3,7 @@
 use crate::data::Rows;
 use crate::error::Result;
 use crate::kernel::FeatureMap;
+use crate::memory::room;
 use crate::solver::RidgeConfig;
 use crate::space::{FeatureExpansion, Function};
 
@@ -23,6 +24,8 @@ pub fn ridge_variances(
     noise: f64,
 ) -> Result<Vec<f64>> {
     let (n, t) = (rows.len(), test.len());
+    room("coefficients", "n_blocks or the rows of X_test", &[blocks, map.block_size, t + 1], 8)?;
+    room("rows made dense", "the rows or columns of X", &[n.max(t), rows.columns()], 8)?;
     let (x, points) = (scaled_rows(map, rows), scaled_rows(map, test));
     let targets: Vec<f32> = (0..n * t)
         .map(|i| Ok(map.kernel.evaluate(&x[i / t], &points[i % t], map.bandwidth)? as f32))

@@ -11,6 +11,7 @@ use crate::gaussian::hyperparameters::settle;
 use crate::gaussian::pathwise::{sample_normal, Draw, PriorSamples};
 use crate::gaussian::{check, doubles, Family};
 use crate::linalg::cholesky::PANEL;
+use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
@@ -71,7 +72,7 @@ impl GaussianProcess {
         if rows.is_empty() {
             return Err(Error::Empty { what: "X", needed: "one row" });
         }
-        let values = doubles(rows);
+        let values = doubles(rows)?;
         let (learning, d) = (options.learning(), rows.columns());
         let (hyper, shift, mean) = settle(&learning, Family::Gaussian, &values, targets, d, control)?;
         let header = Header { options: options.clone(), signal: hyper.signal, noise: hyper.noise, mean };
@@ -91,6 +92,7 @@ impl GaussianProcess {
         let n = targets.len();
         let options = &header.options;
         let posterior = if options.exact(n) {
+            room("covariances of the rows", "the rows of X, or take approximation = inducing", &[n, n], 8)?;
             let centred = targets.iter().map(|y| y - header.mean).collect();
             Posterior::Exact(Exact::new(&hyper, points, centred, &mut panels(n, control))?)
         } else {
@@ -111,7 +113,7 @@ impl GaussianProcess {
     /// becomes too large to be exact.
     pub fn extend(&mut self, rows: Rows<'_>, targets: &[f64], control: &mut Control<'_>) -> Result<()> {
         check(rows, self.columns(), targets)?;
-        let new = doubles(rows);
+        let new = doubles(rows)?;
         let n = self.targets.len() + targets.len();
         match &mut self.posterior {
             Posterior::Exact(exact) if self.header.options.exact(n) => {
@@ -204,6 +206,7 @@ impl GaussianProcess {
 
     /// Mean and covariance (n×n) of f at `rows` together.
     pub fn joint(&self, rows: Rows<'_>) -> Result<(Vec<f64>, Mat<f64>)> {
+        room("covariances of the rows of X", "the rows of X", &[rows.len(), rows.len() + self.len()], 16)?;
         let test = self.points(rows)?;
         let (mut mean, covariance) = match &self.posterior {
             Posterior::Exact(exact) => exact.joint(&self.hyper, &test),
@@ -222,6 +225,7 @@ impl GaussianProcess {
         seed: Seed,
         noisy: bool,
     ) -> Result<Mat<f64>> {
+        room("samples", "n_samples or the rows of X", &[rows.len(), count], 16)?;
         match how {
             Sampling::Auto if rows.len() > JOINT_ROWS => self.sample_functions(rows, count, seed, noisy),
             Sampling::Functions => self.sample_functions(rows, count, seed, noisy),
@@ -273,7 +277,7 @@ impl GaussianProcess {
     fn points(&self, rows: Rows<'_>) -> Result<Points> {
         same_columns(self.columns(), rows.columns())?;
         rows.check_finite("X")?;
-        Ok(Points::new(&doubles(rows), &self.shift, &self.hyper.length_scales))
+        Ok(Points::new(&doubles(rows)?, &self.shift, &self.hyper.length_scales))
     }
 }
 

@@ -1,5 +1,6 @@
 //! From scores to probabilities.
 
+use crate::loss::{softmax_into, two_probabilities};
 use serde::{Deserialize, Serialize};
 
 /// Class probabilities of margin scores: softmax(a u) over the classes, or σ(a u + b) for two.
@@ -23,17 +24,11 @@ impl Default for Calibration {
 
 impl Calibration {
     /// Class probabilities of one row of scores.
-    pub fn probabilities(&self, u: &[f32], out: &mut [f32]) {
-        if u.len() == 1 {
-            let p = 1.0 / (1.0 + (-(self.slope * f64::from(u[0]) + self.intercept)).exp());
-            out[0] = (1.0 - p) as f32;
-            out[1] = p as f32;
-            return;
+    pub fn probabilities(&self, u: &[f32], out: &mut [f64]) {
+        if let [u] = u {
+            return two_probabilities(self.slope * f64::from(*u) + self.intercept, out);
         }
-        let top = u.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
-        out.iter_mut().zip(u).for_each(|(o, &u)| *o = (self.slope * f64::from(u - top)).exp() as f32);
-        let sum: f32 = out.iter().sum();
-        out.iter_mut().for_each(|o| *o /= sum);
+        softmax_into(u.iter().map(|&u| self.slope * f64::from(u)), out);
     }
 
     /// Maximum likelihood on rows of scores (n×C) with class indices, by a coarse-to-fine search.
@@ -72,7 +67,7 @@ impl Calibration {
         let mut total = 0.0;
         for ((u, &label), &w) in scores.chunks_exact(outputs).zip(labels).zip(weights) {
             self.probabilities(u, &mut row);
-            total -= f64::from(w) * f64::from(row[label].max(1e-12)).ln();
+            total -= f64::from(w) * row[label].max(1e-12).ln();
         }
         total
     }
@@ -104,9 +99,9 @@ mod tests {
     fn probabilities_sum_to_one_and_keep_the_order() {
         let mut out = [0.0; 3];
         Calibration::default().probabilities(&[0.3, -1.0, 0.9], &mut out);
-        assert!((out.iter().sum::<f32>() - 1.0).abs() < 1e-6 && out[2] > out[0] && out[0] > out[1]);
+        assert!((out.iter().sum::<f64>() - 1.0).abs() < 1e-15 && out[2] > out[0] && out[0] > out[1]);
         let mut two = [0.0; 2];
         Calibration { slope: 1.0, intercept: 800.0 }.probabilities(&[50.0], &mut two);
-        assert_eq!(two, [0.0, 1.0]);
+        assert!(two[0] < 1e-300 && two[1] == 1.0);
     }
 }

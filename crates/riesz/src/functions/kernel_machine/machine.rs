@@ -8,7 +8,7 @@ use super::stream::{Course, Stream};
 use super::training::{effective_rows, encode, Prepared, Training, SMALL};
 use crate::compute;
 use crate::data::Rows;
-use crate::driver::{fingerprint, Control};
+use crate::driver::{Control, Fingerprint};
 use crate::error::{Error, Result};
 use crate::functions::kept_rows::Labelled;
 use crate::functions::stored::{insert_expansion, take_expansion};
@@ -135,10 +135,10 @@ impl KernelMachine {
         }
         let loss = default_loss(options, data);
         check_targets(&loss, options.task, data)?;
-        let prepared = Prepared::new(data, options.task, &loss);
+        let prepared = Prepared::new(data, options.task, &loss)?;
         let print = match control.checkpoint {
-            Some(_) => fingerprint(prepared.rows()?, &prepared.targets, &prepared.weights),
-            None => 0,
+            Some(_) => Fingerprint::of_rows(prepared.rows()?, &prepared.targets, &prepared.weights),
+            None => Fingerprint::default(),
         };
         let outcome = Fit::new(options, loss.clone(), &prepared, print)?.run(control)?;
         let mut header = Header::new(options, loss, &outcome.f, outcome.standard);
@@ -231,7 +231,7 @@ impl KernelMachine {
     }
 
     /// Class probabilities, n×K row-major.
-    pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
+    pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f64>> {
         let classes = self.classes()?;
         let scores = self.decision(rows)?;
         let mut out = vec![0.0; rows.len() * classes];

@@ -223,6 +223,7 @@ impl Options {
         self.ridge.map(|v| non_negative("ridge", v)).transpose()?;
         self.damping.map(|v| positive("damping", v)).transpose()?;
         self.max_time.map(|v| positive("max_time", v)).transpose()?;
+        self.block_size.map(|v| positive("block_size", v as f64)).transpose()?;
         self.max_blocks.map(|v| positive("max_blocks", v as f64)).transpose()?;
         positive("batch_size", self.batch_size as f64)?;
         positive("passes", self.passes as f64)?;

@@ -4,6 +4,7 @@ use super::options::Task;
 use crate::data::Rows;
 use crate::error::{self, finite, Error, Result};
 use crate::loss::LossSpec;
+use crate::memory::room;
 use std::borrow::Cow;
 
 /// Rows, targets and weights as the caller has them.
@@ -72,25 +73,26 @@ pub(crate) const SMALL: usize = 2_000;
 
 impl<'a> Prepared<'a> {
     /// Encodes class indices for `loss`; merges identical rows of small data.
-    pub(crate) fn new(data: &Training<'a>, task: Task, loss: &LossSpec) -> Self {
+    pub(crate) fn new(data: &Training<'a>, task: Task, loss: &LossSpec) -> Result<Self> {
         Self::encoded(data.rows, encode(data.targets, task, loss), data.weights)
     }
 
     /// Rows without targets; merges identical rows of small data.
-    pub(crate) fn unlabelled(rows: Rows<'a>, weights: Option<&[f32]>) -> Self {
+    pub(crate) fn unlabelled(rows: Rows<'a>, weights: Option<&[f32]>) -> Result<Self> {
         Self::encoded(rows, Vec::new(), weights)
     }
 
-    fn encoded(rows: Rows<'a>, targets: Vec<f32>, weights: Option<&[f32]>) -> Self {
+    fn encoded(rows: Rows<'a>, targets: Vec<f32>, weights: Option<&[f32]>) -> Result<Self> {
         let (n, columns) = (rows.len(), rows.columns());
         let mut weights = weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         tame(&mut weights);
         if n >= SMALL {
-            return Self { x: Cow::Borrowed(&[]), rows: Some(rows), columns, targets, weights };
+            return Ok(Self { x: Cow::Borrowed(&[]), rows: Some(rows), columns, targets, weights });
         }
+        room("rows of X made dense", "the columns of X", &[n, columns], 8)?;
         let (x, targets, weights) =
             merge(&rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
-        Self { x: Cow::Owned(x), rows: None, columns, targets, weights }
+        Ok(Self { x: Cow::Owned(x), rows: None, columns, targets, weights })
     }
 
     /// The rows.
@@ -183,7 +185,7 @@ mod tests {
         let (x, y) = (vec![0.5_f32; 2_000], vec![1.0_f32; 2_000]);
         let prepared = |x: &[f32], weights: Option<&[f32]>| {
             let data = Training { rows: Rows::single(x, 1).unwrap(), targets: &y[..x.len()], weights };
-            let prepared = Prepared::new(&data, Task::Regression(1), &LossSpec::Square);
+            let prepared = Prepared::new(&data, Task::Regression(1), &LossSpec::Square).unwrap();
             (prepared.is_small(), prepared.rows().unwrap().len(), effective_rows(&prepared.weights))
         };
         assert_eq!(prepared(&x, None), (false, 2_000, 2_000.0));

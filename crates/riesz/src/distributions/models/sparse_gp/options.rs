@@ -82,10 +82,10 @@ impl SparseProcessOptions {
 
     /// Refuses settings outside their domain.
     pub fn check(&self) -> Result<()> {
-        positive("inducing", self.inducing as f64)?;
-        positive("particles", self.particles as f64)?;
+        positive("n_inducing", self.inducing as f64)?;
+        positive("n_particles", self.particles as f64)?;
         positive("batch_size", self.batch_size as f64)?;
-        positive("passes", self.passes as f64)?;
+        positive("n_passes", self.passes as f64)?;
         self.max_time.map_or(Ok(1.0), |v| positive("max_time", v))?;
         self.schedule.check()?;
         self.learning().check()

@@ -14,6 +14,7 @@ use crate::gaussian::pathwise::sample_normal;
 use crate::gaussian::{check, doubles, Hyperparameters};
 use crate::linalg::dot;
 use crate::linalg::special::log_sum_exp;
+use crate::memory::room;
 use crate::random::{uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
@@ -135,6 +136,10 @@ impl SparseProcess {
         let candidates = Candidates::new(&points, options.seed);
         let d = setting.shift.len();
         let everything = |set| (set, Ball::everything(d));
+        let (m, j) = (options.inducing.min(points.len()), options.particles);
+        if candidates.all(options.largest()).is_none() {
+            room("particles", "n_particles or n_inducing", &[j, m, m], 16)?;
+        }
         let sets = match (candidates.all(options.largest()), options.mode) {
             (Some(all), _) => vec![everything(all)],
             (None, Mode::Paper) => {
@@ -182,7 +187,7 @@ impl SparseProcess {
     fn descend(&mut self, data: &Data, control: &mut Control<'_>, trace: Trace<'_>) -> Result<()> {
         let n = data.len();
         let per_pass = n.div_ceil(self.options.batch_size);
-        let most = per_pass * self.options.passes;
+        let most = per_pass.saturating_mul(self.options.passes);
         let mut t = 0;
         for pass in 0..self.options.passes {
             let order = Permutation::new(self.options.seed, Stream::Shuffle, BlockIndex(pass as u64), n);
@@ -346,6 +351,7 @@ impl SparseProcess {
     /// (the last term of a mixture alone). Positive semidefinite, the covariance of the mixture where shares do not depend on x, and with the diagonal of
     /// [`SparseProcess::marginals`].
     pub fn joint(&self, rows: Rows<'_>) -> Result<(Vec<f64>, Mat<f64>)> {
+        room("covariances of the rows of X", "the rows of X", &[rows.len(), rows.len()], 16)?;
         let points = self.points(rows)?;
         let (n, each) = (points.len(), self.marginals_of(&points));
         let (mean, _) = self.weighting.marginals(&each);
@@ -378,6 +384,7 @@ impl SparseProcess {
     /// Of the paper's mixture: a particle by its weight, then f given it. Else from the normal distribution of
     /// [`SparseProcess::joint`].
     pub fn sample(&self, rows: Rows<'_>, count: usize, seed: Seed, noisy: bool) -> Result<Mat<f64>> {
+        room("samples", "n_samples or the rows of X", &[rows.len(), count.max(rows.len())], 16)?;
         let mut out = Mat::zeros(rows.len(), count);
         if self.options.mode == Mode::Adaptive {
             let (mean, covariance) = self.joint(rows)?;
@@ -419,7 +426,7 @@ impl SparseProcess {
     fn points(&self, rows: Rows<'_>) -> Result<Points> {
         same_columns(self.columns(), rows.columns())?;
         rows.check_finite("X")?;
-        Ok(self.setting.points(&doubles(rows)))
+        Ok(self.setting.points(&doubles(rows)?))
     }
 }
 
@@ -457,7 +464,7 @@ fn weighted(
     targets: &[f64],
     weights: Option<&[f64]>,
 ) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
-    let values = doubles(rows);
+    let values = doubles(rows)?;
     let Some(weights) = weights else { return Ok((values, targets.to_vec(), vec![1.0; targets.len()])) };
     check_weights(weights, targets.len())?;
     let d = rows.columns();

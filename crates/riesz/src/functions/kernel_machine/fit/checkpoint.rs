@@ -3,7 +3,7 @@
 use super::descent::Log;
 use super::Fit;
 use crate::compute::Device;
-use crate::driver::CheckpointPolicy;
+use crate::driver::{same_settings, CheckpointPolicy, Fingerprint};
 use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::machine::HistoryEntry;
@@ -23,7 +23,7 @@ const OUTLOOKS: &str = "outlooks";
 #[derive(Serialize, Deserialize)]
 struct Identity<'a> {
     options: Cow<'a, Options>,
-    fingerprint: String,
+    fingerprint: Cow<'a, Fingerprint>,
     path: crate::compute::Path,
 }
 
@@ -132,7 +132,7 @@ impl Fit<'_> {
     }
 
     fn identity(&self) -> Identity<'_> {
-        let fingerprint = format!("{:016x}", self.fingerprint);
+        let fingerprint = Cow::Borrowed(&self.fingerprint);
         Identity { options: Cow::Borrowed(self.options), fingerprint, path: Device::default().path() }
     }
 
@@ -155,12 +155,8 @@ impl Fit<'_> {
         let Checkpoint { identity, stand } = Checkpoint::load(path)?;
         let lasting = |options: &Options| Options { max_time: None, chunk: 0, ..options.clone() };
         let own = self.identity();
-        if lasting(&identity.options) != lasting(&own.options) {
-            return Err(differs("settings"));
-        }
-        if identity.fingerprint != own.fingerprint {
-            return Err(differs("data"));
-        }
+        same_settings(&lasting(&identity.options), &lasting(&own.options), &[("seed", "random_state")])?;
+        identity.fingerprint.same(&own.fingerprint)?;
         if identity.path != own.path {
             return Err(differs("instruction path (another machine wrote it); its results"));
         }

@@ -13,7 +13,7 @@ use super::race::{by_evidence, decided, race, Contest, Schedule, Setting, Trial}
 use super::start::{in_units, loss_in, standardise};
 use super::training::{effective_rows, Prepared};
 use crate::data::Rows;
-use crate::driver::{Control, Phase, Progress};
+use crate::driver::{Control, Fingerprint, Phase, Progress};
 use crate::error::Result;
 use crate::functions::geometry::Moments;
 use crate::kernel::FeatureMap;
@@ -50,7 +50,7 @@ pub(crate) struct Fit<'a> {
     held: Vec<f32>,
     offset: Vec<f32>,
     moments: Moments,
-    fingerprint: u64,
+    fingerprint: Fingerprint,
 }
 
 impl<'a> Fit<'a> {
@@ -59,7 +59,7 @@ impl<'a> Fit<'a> {
         options: &'a Options,
         loss_spec: LossSpec,
         prepared: &'a Prepared<'_>,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
     ) -> Result<Self> {
         let rows = prepared.rows()?;
         let (Task::Regression(size) | Task::Classification(size)) = options.task;
@@ -275,8 +275,8 @@ mod tests {
     fn coefficients(x: &[f32], y: &[f32]) -> [Vec<f32>; 2] {
         let options = options();
         let data = Training { rows: Rows::single(x, 2).unwrap(), targets: y, weights: None };
-        let prepared = Prepared::new(&data, options.task, &LossSpec::SquaredHinge);
-        let fit = Fit::new(&options, LossSpec::SquaredHinge, &prepared, 0).unwrap();
+        let prepared = Prepared::new(&data, options.task, &LossSpec::SquaredHinge).unwrap();
+        let fit = Fit::new(&options, LossSpec::SquaredHinge, &prepared, Fingerprint::default()).unwrap();
         let solver = BlockDescentConfig::default().build().unwrap();
         let mut all = [Vec::new(), Vec::new()];
         quietly(|control| {
