@@ -107,9 +107,9 @@ pub enum Error {
     #[error("X is not a sparse matrix by rows: {0}")]
     Sparse(String),
     /// An array that a user sized and for which there is no memory.
-    #[error("{what} need {} of memory, {}; lower {lower}", crate::memory::readable(*needed),
+    #[error("{what} need {} of memory, {}; lower {lower}", readable(*needed),
         available.map_or_else(|| "which the system does not give".to_owned(),
-            |bytes| format!("of which {} are available", crate::memory::readable(bytes))))]
+            |bytes| format!("of which {} are available", readable(bytes))))]
     Memory {
         /// What it holds, in words.
         what: &'static str,
@@ -378,5 +378,25 @@ pub(crate) fn check_mass(total: f64) -> Result<()> {
     match total == 0.0 {
         true => Err(Error::Empty { what: "sample_weight (all zero)", needed: "one positive weight" }),
         false => Ok(()),
+    }
+}
+
+/// A number of bytes as people read it.
+fn readable(bytes: f64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let power = ((bytes.max(1.0).log2() / 10.0) as usize).min(units.len() - 1);
+    format!("{:.1} {}", bytes / 1024_f64.powi(power as i32), units[power])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(readable(0.0), "0.0 bytes");
+        assert_eq!(readable(1536.0), "1.5 KiB");
+        assert_eq!(readable(3.2e9), "3.0 GiB");
+        assert_eq!(readable(1e300), format!("{:.1} TiB", 1e300 / 1024_f64.powi(4)));
     }
 }

@@ -75,24 +75,9 @@ fn address_space() -> Option<f64> {
     Some((limit - taken).max(0.0))
 }
 
-/// A number of bytes as people read it.
-pub(crate) fn readable(bytes: f64) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let power = ((bytes.max(1.0).log2() / 10.0) as usize).min(units.len() - 1);
-    format!("{:.1} {}", bytes / 1024_f64.powi(power as i32), units[power])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_readable() {
-        assert_eq!(readable(0.0), "0.0 bytes");
-        assert_eq!(readable(1536.0), "1.5 KiB");
-        assert_eq!(readable(3.2e9), "3.0 GiB");
-        assert_eq!(readable(1e300), format!("{:.1} TiB", 1e300 / 1024_f64.powi(4)));
-    }
 
     #[test]
     fn what_there_is_lies_between_nothing_and_all() {
