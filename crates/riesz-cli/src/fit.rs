@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let started = Instant::now();
     let mut machine = fit(arguments, &options, &data, policy)?;
     let elapsed = started.elapsed();
-    machine.set_class_names(data.classes.clone());
+    machine.set_class_names(data.classes.clone())?;
     let mut container = machine.to_container()?;
     container.set_columns(&data.columns())?;
     container.save(&arguments.model)?;

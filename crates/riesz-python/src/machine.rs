@@ -2,6 +2,7 @@
 
 use crate::arrays::{answers, training, Table, Values};
 use crate::attend::attended;
+use crate::errors::to_py;
 use crate::files::{self, dictionary, stored, Wraps};
 use crate::kernel::kernel_of;
 use crate::settings::Settings;
@@ -104,8 +105,8 @@ impl Machine {
     }
 
     #[setter]
-    fn set_class_names(&mut self, names: Vec<String>) {
-        self.machine.set_class_names(names);
+    fn set_class_names(&mut self, names: Vec<String>) -> PyResult<()> {
+        self.machine.set_class_names(names).map_err(to_py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts<'py>)> {

@@ -605,7 +605,10 @@ fn scratch(name: &str) -> PathBuf {
 fn saving_and_loading_keep_predictions_and_bytes() {
     for (k, (data, options)) in every_kind().into_iter().enumerate() {
         let mut machine = data.fit(&options).unwrap();
-        machine.set_class_names(vec!["ägypten".into(), "b\"c".into(), String::new()]);
+        let names = vec!["ägypten".to_owned(), "b\"c".into(), String::new()];
+        assert!(machine.set_class_names(names[..2].to_vec()).is_err(), "two names for three classes or none");
+        let named = machine.set_class_names(names);
+        assert_eq!(named.is_ok(), options.task == Task::Classification(3));
         let (bytes, path) = (machine.to_bytes().unwrap(), scratch(&format!("model-{k}")));
         machine.save(&path).unwrap();
         assert!(std::fs::read(&path).unwrap() == bytes);

@@ -1006,7 +1006,7 @@ fn settings_out_of_range_and_empty_data_are_refused() {
     let model = Location::new(20);
     type Change = fn(&mut AdaptiveOptions);
     let changes: [(Change, &str); 9] = [
-        (|o| o.particles = 49, "n_particles = 49 is outside [50, ∞)"),
+        (|o| o.particles = 49, "n_particles = 49 is outside [50, 2^31)"),
         (|o| o.islands = 0, "n_islands = 0 is outside [1, 1024]"),
         (|o| o.batch = 0, "batch_size = 0 is outside [1, ∞)"),
         (|o| o.growth = 1.0, "growth = 1 is outside (1, ∞)"),
@@ -1024,7 +1024,7 @@ fn settings_out_of_range_and_empty_data_are_refused() {
     }
     type PaperChange = fn(&mut PaperOptions);
     let changes: [(PaperChange, &str); 12] = [
-        (|o| o.particles = 1, "n_particles = 1 is outside [2, ∞)"),
+        (|o| o.particles = 1, "n_particles = 1 is outside [2, 2^31)"),
         (|o| o.initial_particles = Some(1), "initial_particles = 1 is outside [2, n_particles]"),
         (|o| o.initial_particles = Some(1_501), "initial_particles = 1501 is outside [2, n_particles]"),
         (|o| o.bandwidth_bound = 0.0, "bandwidth_bound = 0 is outside (0, ∞]"),

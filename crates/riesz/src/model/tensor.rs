@@ -208,7 +208,10 @@ fn take<T: Element>(
         return Err(about(name, &format!("has shape {found:?}, expected {shape:?}")));
     }
     if let Some(place) = values.iter().position(|&value| !admitted(value)) {
-        return Err(about(name, &format!("value {place} is {}; a model is made of finite numbers", values[place])));
+        return Err(about(
+            name,
+            &format!("value {place} is {}; a model is made of finite numbers", values[place]),
+        ));
     }
     let values = container.tensors.remove(name).and_then(|tensor| T::vector(tensor.values));
     values.ok_or_else(|| about(name, "missing"))

@@ -80,7 +80,7 @@ fn machines(seeds: &mut Seeds) {
         let data = Training { rows: Rows::single(&x, 2).unwrap(), targets: &targets, weights: None };
         let mut machine = quietly(|control| KernelMachine::fit(&options, &data, control)).unwrap();
         if name == "three" {
-            machine.set_class_names(["a", "b", "c"].map(str::to_owned).to_vec());
+            machine.set_class_names(["a", "b", "c"].map(str::to_owned).to_vec()).unwrap();
         }
         let mut container = machine.to_container().unwrap();
         container.set_columns(&Columns::of_numbers(["a".into(), "b".into()], Some("y".into()))).unwrap();

@@ -121,6 +121,15 @@ impl Header {
     }
 }
 
+/// Refuses names of classes that are not as many as the classes.
+fn check_names(names: &[String], task: Task) -> Result<()> {
+    let classes = if let Task::Classification(classes) = task { classes } else { 0 };
+    match names.is_empty() || names.len() == classes {
+        true => Ok(()),
+        false => Err(Error::Format(format!("{} class names for {classes} classes", names.len()))),
+    }
+}
+
 impl KernelMachine {
     /// Fits by the chosen solver.
     pub fn fit(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
@@ -284,9 +293,11 @@ impl KernelMachine {
         &self.class_names
     }
 
-    /// Attaches the names of the classes, kept in the model file.
-    pub fn set_class_names(&mut self, names: Vec<String>) {
+    /// Attaches the names of the classes, kept in the model file: one for each, or none.
+    pub fn set_class_names(&mut self, names: Vec<String>) -> Result<()> {
+        check_names(&names, self.header.options.task)?;
         self.class_names = names;
+        Ok(())
     }
 
     /// Reads a model file whose kernel is, or contains, a user's function: the file holds its name alone, and `kernel` must
@@ -317,10 +328,7 @@ impl KernelMachine {
         if header.loss.is_classification() != matches!(header.options.task, Task::Classification(_)) {
             return Err(Error::Format(format!("loss {} does not fit the task", header.loss)));
         }
-        let classes = if let Task::Classification(classes) = header.options.task { classes } else { 0 };
-        if !class_names.is_empty() && class_names.len() != classes {
-            return Err(Error::Format(format!("{} class names for {classes} classes", class_names.len())));
-        }
+        check_names(&class_names, header.options.task)?;
         let c = outputs(&header.loss, header.options.task);
         let f = take_expansion(container, c, |scaling| FeatureMap {
             kernel: header.options.kernel.clone(),
