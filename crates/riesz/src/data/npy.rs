@@ -5,7 +5,7 @@ use super::table::{column_name, Dataset, Table, TargetColumn, Values};
 use super::target::RawTarget;
 use crate::error::{Error, Result};
 use std::fmt::{Display, Write};
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 /// No honest header of a plain array comes near this many bytes.
 const MAX_HEADER: usize = 1 << 20;
@@ -30,8 +30,13 @@ pub(super) fn read(mut source: Source, target: &TargetColumn) -> Result<Dataset>
     if length > MAX_HEADER {
         return Err(source.invalid(format!("a header of {length} bytes is not that of an array of numbers")));
     }
-    let mut header = vec![0; length];
-    source.read_exact(&mut header, "header")?;
+    // As much memory as there are bytes, whatever their number is said to be.
+    let mut header = Vec::new();
+    match source.input.by_ref().take(length as u64).read_to_end(&mut header) {
+        Ok(read) if read == length => {}
+        Ok(_) => return Err(source.invalid("the file ends inside its header; fetch or write it again")),
+        Err(error) => return Err(source.io_error(error)),
+    }
     let array = parse_header(&String::from_utf8_lossy(&header)).map_err(|reason| source.invalid(reason))?;
     read_array(source, array, (8 + width + length) as u64, target)
 }
