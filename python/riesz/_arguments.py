@@ -62,7 +62,8 @@ def flag(name: str, value: Any) -> bool:
 def level(name: str, value: Any) -> int:
     """Return how much is to be told."""
     if isinstance(value, numbers.Real) and value == value:
-        return max(0, min(2, int(max(-1.0, min(3.0, value)))))
+        near: Any = max(-1.0, min(3.0, value))  # an integer may be too large for a float
+        return max(0, min(2, int(near)))
     raise InvalidInput(f"{name} = {shown(value)} should be 0, 1 or 2")
 
 

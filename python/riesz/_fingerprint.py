@@ -78,7 +78,7 @@ def _array(values: np.ndarray[Any, Any]) -> list[Any]:
     if values.dtype.hasobject:
         return [*about, values.ravel().tolist()]
     flat = np.ascontiguousarray(values).reshape(-1)
-    return [*about, memoryview(flat.view(np.uint8))] if flat.nbytes else about
+    return [*about, flat.view(np.uint8).data] if flat.nbytes else about
 
 
 def _function(function: Any) -> list[Any]:

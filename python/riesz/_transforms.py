@@ -42,7 +42,8 @@ class Interval:
     def beyond(self, x: Array) -> NDArray[np.bool_]:
         """Return which rows are past a bound by more than rounding."""
         slack = 4 * np.spacing(np.abs(x))
-        return ((x + slack < self.low) | (x - slack > self.high))[:, 0]
+        past: NDArray[np.bool_] = (x + slack < self.low) | (x - slack > self.high)
+        return past[:, 0]
 
     def to_bounded(self, u: Array) -> Array:
         """Return the parameter, which is never on a bound."""
@@ -94,11 +95,11 @@ class Simplex:
 
     def outside(self, x: Array) -> NDArray[np.bool_]:
         """Return which rows have a part that is not positive."""
-        return ~(x > 0).all(axis=1)
+        return np.asarray(~(x > 0).all(axis=1))
 
     def beyond(self, x: Array) -> NDArray[np.bool_]:
         """Return which rows have a part below zero, or do not add up to one but for rounding."""
-        return (x < 0).any(axis=1) | (np.abs(x.sum(axis=1) - 1) > 1e-9)
+        return np.asarray((x < 0).any(axis=1) | (np.abs(x.sum(axis=1) - 1) > 1e-9))
 
     def to_bounded(self, u: Array) -> Array:
         """Return the parts, none of which is zero."""
