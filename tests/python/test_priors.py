@@ -108,7 +108,9 @@ def test_every_location_and_scale(family):
     found = {case: verdict(family, *case) for case in ends}
     wrong = {case: said for case, said in found.items() if said not in ("right", "told")}
     assert not wrong
-    assert sum(said == "right" for said in found.values()) >= 0.9 * len(found)
+    # A prior may be refused where its numbers are so far apart that rounding changes it.
+    told = [(a, s) for (a, s), said in found.items() if said == "told"]
+    assert all(np.spacing(abs(a)) > 1e-5 * s for a, s in told), told
 
 
 def test_far_from_zero():

@@ -7,6 +7,7 @@ import textwrap
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riesz
@@ -135,4 +136,5 @@ def test_models_of_the_command_are_read(blobs, tmp_path):
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     machine = riesz.KernelClassifier.load(tmp_path / "model")
     assert machine.classes_.tolist() == ["ash", "birch", "cedar"]
-    assert machine.score(X, labels) > 0.85
+    rows = pd.DataFrame(X, columns=["east", "north"])
+    assert machine.score(rows, labels) > 0.85

@@ -231,7 +231,7 @@ def test_the_time_budget_ends_a_pass():
         ({"length_scale": "long"}, "length_scale = 'long'"),
         ({"length_scale": [1.0, 2.0, 3.0]}, "length_scales has 3 rows, expected 2"),
         ({"max_time": -1.0}, "max_time = -1"),
-        ({"step": 0.0}, "theta = 0"),
+        ({"step": 0.0}, "step = 0"),
     ],
 )
 def test_settings_outside_their_domain_are_refused(settings, message):
