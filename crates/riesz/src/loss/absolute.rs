@@ -45,4 +45,8 @@ impl Conjugate for Absolute {
     fn conjugate_derivative(&self, _a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = y[0];
     }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-1.0, 1.0);
+    }
 }

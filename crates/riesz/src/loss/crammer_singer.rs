@@ -71,6 +71,15 @@ fn threshold(v: impl Iterator<Item = f64> + Clone) -> f64 {
     }
 }
 
+/// The nearest a for which a + e_y is a distribution.
+pub(super) fn project_shifted_simplex(a: &mut [f32], y: &[f32]) {
+    let p = a.iter().enumerate().map(|(c, &a)| f64::from(a) + indicator(c, y));
+    let t = threshold(p);
+    for (c, a) in a.iter_mut().enumerate() {
+        *a = ((f64::from(*a) + indicator(c, y) - t).max(0.0) - indicator(c, y)) as f32;
+    }
+}
+
 /// Σ_c p_c = 1 and p ≥ 0 for p = a + e_y.
 fn in_domain(a: &[f32], y: &[f32]) -> bool {
     let p = || a.iter().enumerate().map(move |(c, &a)| f64::from(a) + indicator(c, y));
@@ -125,6 +134,10 @@ impl Conjugate for CrammerSinger {
     fn conjugate_derivative(&self, _a: &[f32], y: &[f32], out: &mut [f32]) {
         out.fill(-1.0);
         out[y[0] as usize] = 0.0;
+    }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        project_shifted_simplex(a, y);
     }
 }
 
@@ -196,6 +209,10 @@ impl Conjugate for SmoothedCrammerSinger {
         for (c, (u, &a)) in out.iter_mut().zip(a).enumerate() {
             *u = indicator(c, y) as f32 - 1.0 + 0.5 * self.width * a;
         }
+    }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        project_shifted_simplex(a, y);
     }
 }
 

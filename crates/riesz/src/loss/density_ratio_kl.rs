@@ -78,4 +78,8 @@ impl Conjugate for DensityRatioKl {
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = if is_numerator(y) { 0.0 } else { f64::from(a[0]).max(DOMAIN_TOLERANCE).ln() as f32 };
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = if is_numerator(y) { -1.0 } else { a[0].max(0.0) };
+    }
 }

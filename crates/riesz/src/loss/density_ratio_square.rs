@@ -76,4 +76,8 @@ impl Conjugate for DensityRatioSquare {
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = if is_numerator(y) { 0.0 } else { a[0] };
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = if is_numerator(y) { -1.0 } else { a[0] };
+    }
 }

@@ -49,4 +49,8 @@ impl Conjugate for EpsilonInsensitive {
         let side = if a[0] == 0.0 { 0.0 } else { a[0].signum() };
         out[0] = y[0] + self.epsilon * side;
     }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-1.0, 1.0);
+    }
 }

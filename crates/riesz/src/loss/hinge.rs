@@ -37,6 +37,10 @@ impl Conjugate for Hinge {
     fn conjugate_derivative(&self, _a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = y[0];
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = y[0] * (a[0] * y[0]).clamp(-1.0, 0.0);
+    }
 }
 
 #[cfg(test)]

@@ -162,6 +162,10 @@ impl<L: Shortfall> Conjugate for Smoothed<L> {
         self.loss.conjugate_derivative(a, y, out);
         out[0] += self.width * a[0];
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        self.loss.project(a, y);
+    }
 }
 
 #[cfg(test)]

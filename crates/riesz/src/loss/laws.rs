@@ -106,6 +106,23 @@ fn conjugate_derivative_attains_supremum(loss: &dyn Conjugate, s: &Sample) -> Ou
     Ok(())
 }
 
+/// The projection Πa onto the domain of ℓ* lies in it, and ⟨a − Πa, b − Πa⟩ ≤ 0 for every b of the domain, which is what makes it
+/// the nearest point; points of the domain stay where they are.
+fn projection_is_the_nearest_point(loss: &dyn Conjugate, s: &Sample) -> Outcome {
+    let inside = derivative(loss, &s.v, &s.y);
+    let mut nearest = s.direction.clone();
+    loss.project(&mut nearest, &s.y);
+    prop_assert!(loss.conjugate(&nearest, &s.y).is_finite(), "{nearest:?}");
+    let away: Vec<f32> = s.direction.iter().zip(&nearest).map(|(a, p)| a - p).collect();
+    let inward: Vec<f32> = inside.iter().zip(&nearest).map(|(b, p)| b - p).collect();
+    let size = dot(&away, &away).sqrt() * (1.0 + dot(&inward, &inward).sqrt());
+    prop_assert!(dot(&away, &inward) <= 1e-5 * size, "{away:?} {inward:?}");
+    let mut same = inside.clone();
+    loss.project(&mut same, &s.y);
+    prop_assert!(same.iter().zip(&inside).all(|(a, b)| (a - b).abs() <= 1e-6 * (1.0 + b.abs())), "{same:?}");
+    Ok(())
+}
+
 /// ℓ((1 − t)u + tv) ≤ (1 − t)ℓ(u) + tℓ(v), and ℓ lies above its tangents.
 fn convex_along_segments(loss: &dyn Loss, s: &Sample) -> Outcome {
     let [start, end] = [&s.u, &s.v].map(|u| loss.value(u, &s.y));
@@ -199,6 +216,7 @@ fn every_law(loss: &dyn Conjugate, s: &Sample) -> Outcome {
     fenchel_young_inequality(loss, s)?;
     fenchel_young_equality(loss, s)?;
     conjugate_derivative_attains_supremum(loss, s)?;
+    projection_is_the_nearest_point(loss, s)?;
     convex_along_segments(loss, s)?;
     batches_match_rows(loss, s)?;
     finite_far_out(loss, s)?;

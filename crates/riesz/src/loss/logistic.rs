@@ -107,6 +107,10 @@ impl Conjugate for Logistic {
         let p = probability(a, y).clamp(DOMAIN_TOLERANCE, 1.0 - DOMAIN_TOLERANCE);
         out[0] = -y[0] * (p / (1.0 - p)).ln() as f32;
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = y[0] * (a[0] * y[0]).clamp(-1.0, 0.0);
+    }
 }
 
 #[cfg(test)]

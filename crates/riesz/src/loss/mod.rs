@@ -240,6 +240,9 @@ pub trait Conjugate: Loss {
 
     /// A subgradient of ℓ*(·, y) at a point a of the domain.
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]);
+
+    /// The nearest point of the (closed) domain of ℓ*(·, y), in place.
+    fn project(&self, a: &mut [f32], y: &[f32]);
 }
 
 /// How far outside the domain of a conjugate rounding may carry a point, per coordinate.

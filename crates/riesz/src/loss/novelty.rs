@@ -45,6 +45,10 @@ impl Conjugate for Novelty {
     fn conjugate_derivative(&self, _a: &[f32], _y: &[f32], out: &mut [f32]) {
         out[0] = self.level;
     }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-1.0, 0.0);
+    }
 }
 
 #[cfg(test)]

@@ -108,6 +108,10 @@ impl Conjugate for Poisson {
         let q = f64::from(a[0]) + f64::from(y[0]);
         out[0] = q.max(DOMAIN_TOLERANCE).ln() as f32;
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = a[0].max(-y[0]);
+    }
 }
 
 #[cfg(test)]

@@ -122,6 +122,10 @@ impl Conjugate for Quantile {
     fn conjugate_derivative(&self, _a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = y[0];
     }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-self.level as f32, (1.0 - self.level) as f32);
+    }
 }
 
 impl Loss for SmoothedQuantile {
@@ -164,6 +168,10 @@ impl Conjugate for SmoothedQuantile {
 
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = y[0] + 2.0 * self.width * (a[0] + (self.level - 0.5) as f32);
+    }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-self.level as f32, (1.0 - self.level) as f32);
     }
 }
 

@@ -111,4 +111,8 @@ impl<P: Rounding> Conjugate for Rounded<P> {
         let t = f64::from(a[0]) / f64::from(self.slope);
         out[0] = (f64::from(y[0]) + f64::from(self.width) * P::conjugate_slope(t)) as f32;
     }
+
+    fn project(&self, a: &mut [f32], _y: &[f32]) {
+        a[0] = a[0].clamp(-self.slope, self.slope);
+    }
 }

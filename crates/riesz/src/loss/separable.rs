@@ -231,6 +231,14 @@ impl<L: Loss + Clone + 'static> Conjugate for Separable<L> {
             }
         }
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        for (c, (part, a)) in self.parts.iter().zip(a.chunks_exact_mut(1)).enumerate() {
+            if let Some(part) = part.as_conjugate() {
+                part.project(a, &[self.reading.target(c, y)]);
+            }
+        }
+    }
 }
 
 /// A smoothed part, whose type is not known here.

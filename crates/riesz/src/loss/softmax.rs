@@ -1,6 +1,7 @@
 //! The multi-class logistic loss.
 
 use super::constant::share;
+use super::crammer_singer::project_shifted_simplex;
 use super::{finite_within, logistic, p_log_p, Conjugate, Domain, Loss, Probabilities, DOMAIN_TOLERANCE};
 use crate::error::Result;
 
@@ -135,6 +136,10 @@ impl Conjugate for Softmax {
         for (u, p) in out.iter_mut().zip(probabilities(a, y)) {
             *u = p.max(DOMAIN_TOLERANCE).ln() as f32;
         }
+    }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        project_shifted_simplex(a, y);
     }
 }
 

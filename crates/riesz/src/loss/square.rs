@@ -71,4 +71,6 @@ impl Conjugate for Square {
             *u = y + a;
         }
     }
+
+    fn project(&self, _a: &mut [f32], _y: &[f32]) {}
 }

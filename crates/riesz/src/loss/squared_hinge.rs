@@ -55,6 +55,10 @@ impl Conjugate for SquaredHinge {
     fn conjugate_derivative(&self, a: &[f32], y: &[f32], out: &mut [f32]) {
         out[0] = y[0] + a[0];
     }
+
+    fn project(&self, a: &mut [f32], y: &[f32]) {
+        a[0] = y[0] * (a[0] * y[0]).min(0.0);
+    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,14 @@
 //! once from these, and belong together by construction: ⟨w, T f − c⟩ = ⟨T* w, f⟩.
 
 mod bellman;
+mod conditional;
+mod desirability;
 mod deterministic;
 mod evaluation;
 
-pub use bellman::{Bellman, Discount, Transitions};
+pub use bellman::{Bellman, Discount, Likely, Transitions};
+pub use conditional::{Conditional, ConditionalMean, Sampled};
+pub use desirability::{Desirability, PassiveTransitions};
 pub use deterministic::Deterministic;
 pub use evaluation::Evaluation;
 

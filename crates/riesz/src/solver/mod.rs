@@ -1,23 +1,29 @@
 //! Solvers: how we move. Each is settings, a state and one step; the loop around them is in [`crate::driver`].
 
 mod block_descent;
+mod embedding_sgd;
 mod feature_matrix;
 mod functional_sgd;
 mod one_class;
 mod preconditioned_sgd;
 mod ridge;
+mod saddle_closed_form;
 mod schedule;
+mod sums;
 
 pub(crate) use block_descent::weighted_loss;
 pub use block_descent::{
-    BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem, Shard, Sums, Sweep,
+    BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Part, Problem, Shard, Sweep,
 };
+pub use embedding_sgd::{DualForm, EmbeddingSgd, EmbeddingSgdConfig, SaddleInfo, SaddleState};
 pub(crate) use feature_matrix::RidgePath;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
+pub use saddle_closed_form::{choose_ridges, Moments, Ridges, SaddleClosedForm, Solution};
 pub use schedule::Schedule;
+pub use sums::{Addend, Sums};
 
 use crate::compute::{Buffer, Gram};
 use crate::error::Result;

@@ -1,15 +1,19 @@
 //! Spaces: what f is, and how a gradient step changes it.
 
 mod average;
+mod basis;
 mod dictionary;
 mod feature_expansion;
 mod fixed_features;
+mod linear;
 
 pub use average::{Averaged, Averaging};
+pub use basis::Basis;
 pub use dictionary::{Budget, Dictionary};
 pub use feature_expansion::FeatureExpansion;
 pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;
+pub use linear::Linear;
 
 use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;

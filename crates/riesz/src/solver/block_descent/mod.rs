@@ -4,8 +4,8 @@ mod shard;
 mod sums;
 
 pub use shard::Shard;
-pub use sums::Sums;
 
+use super::Sums;
 use super::{check_ridge, solve_regularised, Solver, StepInfo};
 use crate::compute::{Buffer, FeatureBlock, GramScratch};
 use crate::data::{tiles, Rows};
@@ -15,7 +15,8 @@ use crate::space::{FeatureExpansion, FeatureSpace};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use sums::{Part, System};
+pub use sums::Part;
+use sums::System;
 
 /// Settings of [`BlockDescent`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -317,7 +318,7 @@ type Held<'a, 'b, F> = (&'a mut BlockState<F>, Shard<'b>);
 /// The sum of what `visit` finds on every shard.
 fn over_all<F>(
     parts: &mut [Held<'_, '_, F>],
-    mut visit: impl FnMut(&mut BlockState<F>, &Shard<'_>) -> Result<Sums>,
+    mut visit: impl FnMut(&mut BlockState<F>, &Shard<'_>) -> Result<Sums<Part>>,
 ) -> Result<Part> {
     let mut sums = Sums::default();
     for (state, shard) in parts.iter_mut() {

@@ -1,12 +1,13 @@
 //! What a part of the rows contributes to a step: observation before it, predictions after it.
 
-use super::sums::{Part, Sums, System};
+use super::sums::{Part, System};
 use super::{loss_and_mass, BlockDescent, BlockState, Problem, Workspace};
 use crate::compute::{self, FeatureBlock, GramRows, GramSample};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{Error, Result};
 use crate::loss::Loss;
 use crate::random::BlockIndex;
+use crate::solver::Sums;
 use crate::space::FeatureSpace;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -110,7 +111,7 @@ impl BlockDescent {
         state: &BlockState<F>,
         shard: &Shard<'_>,
         loss: &dyn Loss,
-    ) -> Result<Sums> {
+    ) -> Result<Sums<Part>> {
         let (leaves, all) = self.leaves(&state.f, &state.predictions, shard)?;
         let mut sums = Sums::new(all);
         for leaf in leaves {
@@ -127,7 +128,7 @@ impl BlockDescent {
         shard: &Shard<'_>,
         loss: &dyn Loss,
         b: usize,
-    ) -> Result<Sums> {
+    ) -> Result<Sums<Part>> {
         let BlockState { f, predictions, workspace, .. } = state;
         let block = f.draw(b)?;
         let (leaves, all) = self.leaves(f, predictions, shard)?;
@@ -201,7 +202,7 @@ impl BlockDescent {
         loss: &dyn Loss,
         b: usize,
         alpha: &[f32],
-    ) -> Result<Sums> {
+    ) -> Result<Sums<Part>> {
         let drawn = state.workspace.block.take().filter(|(of, _)| *of == b);
         let block = match drawn {
             Some((_, block)) => block,
@@ -220,7 +221,7 @@ impl BlockDescent {
         shard: &Shard<'_>,
         loss: &dyn Loss,
         all: bool,
-    ) -> Result<Sums> {
+    ) -> Result<Sums<Part>> {
         let BlockState { predictions, workspace, .. } = state;
         let back = |new: f32, old: f32| if all { old } else { 0.5 * (new + old) };
         predictions.iter_mut().zip(&workspace.before).for_each(|(new, old)| *new = back(*new, *old));

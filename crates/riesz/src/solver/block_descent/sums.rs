@@ -1,46 +1,19 @@
-//! Sums over rows that do not depend on how the rows are shared out.
-//!
-//! Addition in floating point is not associative, so its order must not follow the shards. Rows are cut into *leaves* of
-//! a number of rows that follows from the whole problem ([`GramSample::leaf`](crate::compute::GramSample::leaf)); a leaf is
-//! summed from zero in the order of its rows, and leaves are added as a binary tree over their numbers: a node is the
-//! sum of its two halves, whoever adds them. Shards that begin at multiples of a leaf then give the same bits as one.
+//! What a step sums over rows; see [`crate::solver::Sums`].
 
 use crate::compute::Gram;
-use crate::error::{Error, Result};
-use std::ops::Range;
-
-/// What some rows say about a step: nodes of the tree over the leaves, at most two per level.
-#[derive(Default)]
-pub struct Sums {
-    nodes: Vec<Node>,
-    /// Leaves of the whole problem.
-    leaves: usize,
-}
-
-/// The sum of the leaves index·2^level, …, (index + 1)·2^level − 1.
-struct Node {
-    level: u32,
-    index: usize,
-    part: Part,
-}
-
-impl Node {
-    fn leaves(&self) -> Range<usize> {
-        self.index << self.level..(self.index + 1) << self.level
-    }
-}
+use crate::solver::sums::Addend;
 
 /// The sums themselves.
 #[derive(Default)]
-pub(super) struct Part {
+pub struct Part {
     /// Σ w ℓ.
-    pub loss: f64,
+    pub(super) loss: f64,
     /// Σ w.
-    pub mass: f64,
+    pub(super) mass: f64,
     /// Σ k(x, x) over some rows, and their number.
-    pub squares: (f64, f64),
+    pub(super) squares: (f64, f64),
     /// One for all outputs together, or one for each.
-    pub systems: Vec<System>,
+    pub(super) systems: Vec<System>,
 }
 
 /// What one linear system is made from.
@@ -54,7 +27,7 @@ pub(super) struct System {
     pub gram: Gram,
 }
 
-impl Part {
+impl Addend for Part {
     fn add(&mut self, other: &Self) {
         self.loss += other.loss;
         self.mass += other.mass;
@@ -66,111 +39,11 @@ impl Part {
             own.gram.add(&other.gram);
         }
     }
+}
 
+impl Part {
     /// Σ w ℓ / Σ w.
     pub(super) fn mean_loss(&self) -> f64 {
         self.loss / self.mass
-    }
-}
-
-impl Sums {
-    pub(super) fn new(leaves: usize) -> Self {
-        Self { nodes: Vec::new(), leaves }
-    }
-
-    /// Adds the sums of other rows.
-    pub fn add(&mut self, other: Self) {
-        self.leaves = self.leaves.max(other.leaves);
-        other.nodes.into_iter().for_each(|node| self.insert(node, &mut Vec::new()));
-    }
-
-    /// Adds leaf number `index`; what is no longer needed goes to `spare`.
-    pub(super) fn add_leaf(&mut self, index: usize, part: Part, spare: &mut Vec<Part>) {
-        self.insert(Node { level: 0, index, part }, spare);
-    }
-
-    /// Halves of the same node become one, as often as that is possible.
-    fn insert(&mut self, mut node: Node, spare: &mut Vec<Part>) {
-        loop {
-            let place = self.nodes.partition_point(|other| other.leaves().start < node.leaves().start);
-            let beside = if node.index.is_multiple_of(2) { Some(place) } else { place.checked_sub(1) };
-            let is_half = |other: &Node| other.level == node.level && other.index == node.index ^ 1;
-            let Some(at) = beside.filter(|&at| self.nodes.get(at).is_some_and(is_half)) else {
-                return self.nodes.insert(place, node);
-            };
-            let other = self.nodes.remove(at);
-            let (mut left, right) = if at < place { (other, node) } else { (node, other) };
-            left.part.add(&right.part);
-            spare.push(right.part);
-            node = Node { level: left.level + 1, index: left.index / 2, part: left.part };
-        }
-    }
-
-    /// The sum over all leaves, each of which must be there once.
-    pub(super) fn total(self, spare: &mut Vec<Part>) -> Result<Part> {
-        let mut sum: Option<Part> = None;
-        let mut end = 0;
-        for node in self.nodes {
-            let leaves = node.leaves();
-            if leaves.start != end {
-                return Err(Error::Shards { leaf: end.min(leaves.start), leaves: self.leaves });
-            }
-            end = leaves.end;
-            match &mut sum {
-                None => sum = Some(node.part),
-                Some(sum) => {
-                    sum.add(&node.part);
-                    spare.push(node.part);
-                }
-            }
-        }
-        sum.filter(|_| end == self.leaves).ok_or(Error::Shards { leaf: end, leaves: self.leaves })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn leaf(value: f64) -> Part {
-        Part { loss: value, mass: 1.0, ..Part::default() }
-    }
-
-    fn sums(leaves: usize, of: impl Iterator<Item = usize>) -> Sums {
-        let mut sums = Sums::new(leaves);
-        of.for_each(|i| {
-            sums.add_leaf(i, leaf(0.1 + (i as f64).sqrt() * 1e3_f64.powi(i as i32 % 5)), &mut Vec::new())
-        });
-        sums
-    }
-
-    /// Whatever the order of the leaves and the split: the same bits, and few nodes on the way.
-    #[test]
-    fn the_order_of_addition_does_not_depend_on_the_split() {
-        for leaves in [1, 2, 3, 7, 8, 13, 64, 100] {
-            let whole = sums(leaves, 0..leaves);
-            assert!(whole.nodes.len() <= 8);
-            let expected = whole.total(&mut Vec::new()).unwrap();
-            assert_eq!(expected.mass, leaves as f64);
-            for cut in 0..=leaves {
-                let mut right = sums(leaves, cut..leaves);
-                assert!(right.nodes.len() <= 14);
-                right.add(sums(leaves, (0..cut).rev()));
-                let found = right.total(&mut Vec::new()).unwrap();
-                assert_eq!(found.loss.to_bits(), expected.loss.to_bits(), "{cut} of {leaves}");
-            }
-        }
-    }
-
-    #[test]
-    fn missing_and_repeated_leaves_are_refused() {
-        let error = |of: &[usize]| {
-            let error = sums(5, of.iter().copied()).total(&mut Vec::new()).err().unwrap();
-            matches!(error, Error::Shards { leaves: 5, .. }).then(|| error.to_string()).unwrap()
-        };
-        assert!(error(&[]).contains("leaf 0 of 5"));
-        assert!(error(&[0, 1, 3, 4]).contains("leaf 2 of 5"));
-        assert!(error(&[0, 1, 2, 3]).contains("leaf 4 of 5"));
-        assert!(error(&[0, 1, 1, 2, 3, 4]).contains("leaf 1 of 5"));
     }
 }

@@ -1,0 +1,442 @@
+//! The saddle point of a square loss over two linear spaces, solved exactly (spec 5).
+
+use super::{Addend, DualForm, Sums};
+use crate::data::{Rows, TILE};
+use crate::error::{non_negative, same_rows, Error, Result};
+use crate::linalg::cholesky::{add_square, Cholesky, SINGLE};
+use crate::operator::{Conditional, Points};
+use crate::space::Basis;
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::solvers::Solve;
+use faer::{Accum, Mat, MatRef, Par};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Rows that are summed by themselves, in single precision, before they are added to others in double.
+const LEAF: usize = 4 * TILE;
+
+/// The saddle point of E[(T f)(s) u − ℓ*_y(u)] + (λ₁/2)‖θ‖² − (λ₂/2)‖β‖² for ℓ = ½(· − y)², f = θᵀψ and the dual u = βᵀφ or
+/// v = βᵀφ, u = v − y. With T f = c + θᵀψ̃, ψ̃ = Σ_p a_p ψ(x_p), and the moments
+///
+/// ```text
+/// G = E[φφᵀ] + λ₂ I,      B = E[φψ̃ᵀ],      H = BᵀG⁻¹B + λ₁ I,
+/// θ = H⁻¹ BᵀG⁻¹ E[φ(y − c)]                     (u free),
+/// θ = H⁻¹ ( E[ψ̃y] − BᵀG⁻¹ E[φc] )               (u = v − y),
+/// ```
+///
+/// a ridge in a ridge. Moments are summed over leaves of rows ([`Sums`]): what is observed in any order, on any number of
+/// threads, gives the same bits. G is factorised and whitens B before H is formed. Ridges are in units of the mean of the
+/// diagonal of the matrix they are added to.
+pub struct SaddleClosedForm<T> {
+    /// T.
+    pub operator: T,
+    /// ψ.
+    pub primal: Basis,
+    /// φ.
+    pub dual: Basis,
+    /// What the dual is.
+    pub form: DualForm,
+}
+
+/// λ₁ and λ₂ of [`SaddleClosedForm`], in units of the mean of a diagonal.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Ridges {
+    /// λ₁.
+    pub primal: f64,
+    /// λ₂.
+    pub dual: f64,
+}
+
+impl Ridges {
+    /// Neither is negative.
+    pub fn check(self) -> Result<Self> {
+        non_negative("ridge", self.primal)?;
+        non_negative("dual_ridge", self.dual)?;
+        Ok(self)
+    }
+}
+
+/// Sums over transitions.
+#[derive(Clone)]
+pub struct Moments {
+    /// Rows.
+    pub rows: f64,
+    /// Σ φφᵀ, lower triangle.
+    gram: Mat<f64>,
+    /// Σ φψ̃ᵀ.
+    cross: Mat<f64>,
+    /// Σ φyᵀ, Σ φcᵀ and Σ ψ̃yᵀ.
+    dual_target: Mat<f64>,
+    dual_constant: Mat<f64>,
+    primal_target: Mat<f64>,
+}
+
+impl Addend for Moments {
+    fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.gram += &other.gram;
+        self.cross += &other.cross;
+        self.dual_target += &other.dual_target;
+        self.dual_constant += &other.dual_constant;
+        self.primal_target += &other.primal_target;
+    }
+}
+
+/// Samples whose operator has been asked for its points.
+struct Listed<'a> {
+    points: Vec<Points<'a>>,
+    given: Rows<'a>,
+    constants: Vec<f32>,
+    targets: &'a [f32],
+    outputs: usize,
+}
+
+impl<T: Conditional + Sync> SaddleClosedForm<T> {
+    /// The moments of samples that are the `first` and later ones of `rows` in all; `first` is a multiple of 4,096. `targets` is n×C.
+    pub fn observe<'a>(
+        &self,
+        batch: T::Batch<'a>,
+        targets: &'a [f32],
+        first: usize,
+        rows: usize,
+    ) -> Result<Sums<Moments>> {
+        let listed = self.list(batch, targets)?;
+        let (n, end) = (listed.given.len(), first + listed.given.len());
+        if !first.is_multiple_of(LEAF) || end > rows || (end < rows && !end.is_multiple_of(LEAF)) {
+            return Err(Error::ShardEnds { first, end, rows, multiple: LEAF });
+        }
+        let mut sums = Sums::new(rows.div_ceil(LEAF));
+        let leaves: Vec<_> = (0..n).step_by(LEAF).collect();
+        for wave in leaves.chunks(2 * rayon::current_num_threads()) {
+            let leaf = |&start: &usize| self.leaf(&listed, start..(start + LEAF).min(n));
+            let parts: Vec<Moments> = wave.par_iter().with_max_len(1).map(leaf).collect::<Result<_>>()?;
+            for (start, part) in wave.iter().zip(parts) {
+                sums.add_leaf((first + start) / LEAF, part, &mut Vec::new());
+            }
+        }
+        Ok(sums)
+    }
+
+    /// The sum of the moments of all samples of a batch.
+    pub fn moments<'a>(&self, batch: T::Batch<'a>, targets: &'a [f32]) -> Result<Moments> {
+        let n = self.operator.given(batch).len();
+        self.observe(batch, targets, 0, n)?.total(&mut Vec::new())
+    }
+
+    /// The moments of `parts` parts of the samples: leaf k belongs to part k modulo their number, or, where leaves are fewer than
+    /// four times the parts, rows are dealt out in shorter runs.
+    pub fn moments_in_parts<'a>(
+        &self,
+        batch: T::Batch<'a>,
+        targets: &'a [f32],
+        parts: usize,
+    ) -> Result<Vec<Moments>> {
+        let listed = self.list(batch, targets)?;
+        let n = listed.given.len();
+        let run = LEAF.min(n / (4 * parts)).max(1);
+        let runs: Vec<_> = (0..n).step_by(run).map(|start| start..(start + run).min(n)).collect();
+        let mut sums: Vec<Option<Moments>> = (0..parts).map(|_| None).collect();
+        for wave in runs.chunks(parts * 8) {
+            let found: Vec<Moments> = wave
+                .par_iter()
+                .with_max_len(1)
+                .map(|range| self.leaf(&listed, range.clone()))
+                .collect::<Result<_>>()?;
+            for (k, part) in found.into_iter().enumerate() {
+                match &mut sums[k % parts] {
+                    Some(sum) => sum.add(&part),
+                    none => *none = Some(part),
+                }
+            }
+        }
+        let missing = Error::Empty { what: "transitions", needed: "one for every part" };
+        sums.into_iter().collect::<Option<_>>().ok_or(missing)
+    }
+
+    fn list<'a>(&self, batch: T::Batch<'a>, targets: &'a [f32]) -> Result<Listed<'a>> {
+        let given = self.operator.given(batch);
+        let n = given.len();
+        if n == 0 || targets.is_empty() || !targets.len().is_multiple_of(n) {
+            return Err(Error::RowCount { what: "targets", expected: n, found: targets.len() });
+        }
+        self.primal.check_room(4)?;
+        self.dual.check_room(4)?;
+        let mut constants = vec![0.0; targets.len()];
+        self.operator.add_constant(batch, &mut constants);
+        let points = self.operator.points(batch);
+        for Points { rows, .. } in &points {
+            crate::error::same_columns(self.primal.columns(), rows.columns())?;
+            same_rows("points", n, rows.len())?;
+        }
+        crate::error::same_columns(self.dual.columns(), given.columns())?;
+        Ok(Listed { points, given, constants, targets, outputs: targets.len() / n })
+    }
+
+    /// ψ̃ on some rows, row-major.
+    fn combined(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Vec<f32>> {
+        let m = self.primal.len();
+        let (mut x, mut psi, mut sum) = (Vec::new(), vec![0.0; range.len() * m], vec![0.0; range.len() * m]);
+        for Points { rows, factors } in &listed.points {
+            self.primal.fill(rows.tile(range.clone(), &mut x), &mut psi)?;
+            for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
+                let factor = factors.at(range.start + i);
+                if factor != 0.0 {
+                    sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum += factor * psi);
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    fn given(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Vec<f32>> {
+        let (mut x, mut phi) = (Vec::new(), vec![0.0; range.len() * self.dual.len()]);
+        self.dual.fill(listed.given.tile(range, &mut x), &mut phi)?;
+        Ok(phi)
+    }
+
+    /// The moments of one leaf, on one thread, in single precision.
+    fn leaf(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Moments> {
+        let (n, m, k, c) = (range.len(), self.primal.len(), self.dual.len(), listed.outputs);
+        let (psi, phi) = (self.combined(listed, range.clone())?, self.given(listed, range.clone())?);
+        let psi = MatRef::from_row_major_slice(&psi, n, m);
+        let phi = MatRef::from_row_major_slice(&phi, n, k);
+        let own = range.start * c..range.end * c;
+        let targets = MatRef::from_row_major_slice(&listed.targets[own.clone()], n, c);
+        let constants = MatRef::from_row_major_slice(&listed.constants[own], n, c);
+        let mut gram = Mat::<f32>::zeros(k, k);
+        let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+        triangular::matmul(
+            gram.as_mut(),
+            lower,
+            Accum::Replace,
+            phi.transpose(),
+            full,
+            phi,
+            full,
+            1.0,
+            Par::Seq,
+        );
+        Ok(Moments {
+            rows: n as f64,
+            gram: wide(gram.as_ref()),
+            cross: product(phi, psi),
+            dual_target: product(phi, targets),
+            dual_constant: product(phi, constants),
+            primal_target: product(psi, targets),
+        })
+    }
+
+    /// Influences of samples on θ: for every group of rows the sum of H⁻¹BᵀG⁻¹ φ r over its rows, r = (T f)(s) − y; J×(M·C).
+    /// θ̂ − θ is about −(1/n) times the sum of all, from which come errors and bootstrap samples.
+    pub fn influences<'a>(
+        &self,
+        batch: T::Batch<'a>,
+        targets: &'a [f32],
+        solution: &Solution,
+        groups: &[Range<usize>],
+    ) -> Result<Vec<Vec<f64>>> {
+        let listed = self.list(batch, targets)?;
+        let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
+        let one = |group: &Range<usize>| -> Result<Vec<f64>> {
+            let mut sum = Mat::<f64>::zeros(k, c);
+            for start in group.clone().step_by(TILE) {
+                let range = start..(start + TILE).min(group.end);
+                let (psi, phi) =
+                    (self.combined(&listed, range.clone())?, self.given(&listed, range.clone())?);
+                for (i, row) in range.enumerate() {
+                    for o in 0..c {
+                        let value: f64 = psi[i * m..][..m]
+                            .iter()
+                            .enumerate()
+                            .map(|(j, psi)| f64::from(*psi) * solution.theta[(j, o)])
+                            .sum();
+                        let at = row * c + o;
+                        let residual =
+                            value + f64::from(listed.constants[at]) - f64::from(listed.targets[at]);
+                        for (j, phi) in phi[i * k..][..k].iter().enumerate() {
+                            sum[(j, o)] += residual * f64::from(*phi);
+                        }
+                    }
+                }
+            }
+            let influence = solution.sensitivity.transpose() * &sum;
+            Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
+        };
+        groups.par_iter().with_max_len(1).map(one).collect()
+    }
+}
+
+/// AᵀB in single precision, widened.
+fn product(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> Mat<f64> {
+    let mut out = Mat::<f32>::zeros(a.ncols(), b.ncols());
+    matmul(out.as_mut(), Accum::Replace, a.transpose(), b, 1.0, Par::Seq);
+    wide(out.as_ref())
+}
+
+fn wide(a: MatRef<'_, f32>) -> Mat<f64> {
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| f64::from(a[(i, j)]))
+}
+
+/// θ and what its errors are computed from.
+pub struct Solution {
+    /// θ, M×C.
+    pub theta: Mat<f64>,
+    /// G⁻¹BH⁻¹, K×M.
+    sensitivity: Mat<f64>,
+}
+
+impl Solution {
+    /// θ, M×C row-major.
+    pub fn coefficients(&self) -> Vec<f64> {
+        let c = self.theta.ncols();
+        (0..self.theta.nrows() * c).map(|i| self.theta[(i / c, i % c)]).collect()
+    }
+}
+
+impl Moments {
+    /// The lower triangle of E[φφᵀ] + λ₂I, factorised.
+    fn factor(&self, ridge: f64) -> Result<Cholesky> {
+        let k = self.gram.nrows();
+        let mean = (0..k).map(|i| self.gram[(i, i)]).sum::<f64>() / (k as f64 * self.rows);
+        let make = || {
+            Ok(Mat::from_fn(k, k, |i, j| match i.cmp(&j) {
+                std::cmp::Ordering::Less => 0.0,
+                std::cmp::Ordering::Equal => self.gram[(i, i)] / self.rows + ridge * mean,
+                std::cmp::Ordering::Greater => self.gram[(i, j)] / self.rows,
+            }))
+        };
+        Cholesky::of(SINGLE, "dual_ridge", make, &mut || Ok(()))
+    }
+
+    /// The saddle point.
+    pub fn solve(&self, form: DualForm, ridges: Ridges) -> Result<Solution> {
+        let Ridges { primal, dual } = ridges.check()?;
+        let factor = self.factor(dual)?;
+        let mut whitened = &self.cross * faer::Scale(1.0 / self.rows);
+        factor.forward(whitened.as_mut());
+        self.solve_whitened(form, primal, &factor, &whitened)
+    }
+
+    /// The saddle points of several λ₁ at one λ₂.
+    fn solve_whitened(
+        &self,
+        form: DualForm,
+        ridge: f64,
+        factor: &Cholesky,
+        whitened: &Mat<f64>,
+    ) -> Result<Solution> {
+        let m = whitened.ncols();
+        let scale = faer::Scale(1.0 / self.rows);
+        let (target, constant) = (&self.dual_target * scale, &self.dual_constant * scale);
+        let mut right = match form {
+            DualForm::Free => &target - &constant,
+            DualForm::Shifted => -&constant,
+        };
+        factor.forward(right.as_mut());
+        let mut theta = whitened.transpose() * &right;
+        if form == DualForm::Shifted {
+            theta += &self.primal_target * scale;
+        }
+        let mut square = Mat::<f64>::zeros(m, m);
+        add_square(&mut square, whitened.transpose());
+        let mean = (0..m).map(|i| square[(i, i)]).sum::<f64>() / m as f64;
+        let make = || {
+            let mut system = square.clone();
+            (0..m).for_each(|i| system[(i, i)] += ridge * mean);
+            Ok(system)
+        };
+        let system = Cholesky::of(SINGLE, "ridge", make, &mut || Ok(()))?;
+        solve_columns(&system, &mut theta);
+        // (G⁻¹BH⁻¹)ᵀ = H⁻¹ (L⁻ᵀ W)ᵀ.
+        let mut left = whitened.clone();
+        factor.backward(left.as_mut());
+        let mut sensitivity = left.transpose().to_owned();
+        solve_columns(&system, &mut sensitivity);
+        Ok(Solution { theta, sensitivity: sensitivity.transpose().to_owned() })
+    }
+
+    /// θ of the estimating equation E[φ((T f) − y)] = 0 itself, B θ = E[φ(y − c)], for as many functions of the dual as of the
+    /// primal basis: LSTD where T is the Bellman residual. The ridge is subtracted from the diagonal of B, which is negative there.
+    pub fn solve_square(&self, ridge: f64) -> Result<Solution> {
+        non_negative("ridge", ridge)?;
+        let (k, m) = (self.cross.nrows(), self.cross.ncols());
+        if k != m {
+            return Err(Error::Conflict(format!(
+                "{k} equations for {m} unknowns; give both spaces the same basis"
+            )));
+        }
+        let scale = faer::Scale(1.0 / self.rows);
+        let mut system = &self.cross * scale;
+        let mean = (0..m).map(|i| system[(i, i)].abs()).sum::<f64>() / m as f64;
+        (0..m).for_each(|i| system[(i, i)] -= ridge * mean);
+        let right = (&self.dual_target - &self.dual_constant) * scale;
+        let lu = system.partial_piv_lu();
+        let (theta, inverse) = (lu.solve(&right), lu.solve(Mat::<f64>::identity(m, m)));
+        let solution = Solution { theta, sensitivity: inverse.transpose().to_owned() };
+        match solution.theta.as_ref().norm_max().is_finite() {
+            true => Ok(solution),
+            false => Err(Error::NotPositiveDefinite { block: 0, size: m, raise: "ridge" }),
+        }
+    }
+
+    /// E[φ((T f) − y)] at θ.
+    fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
+        (&self.cross * theta + &self.dual_constant - &self.dual_target) * faer::Scale(1.0 / self.rows)
+    }
+}
+
+/// H⁻¹ from both sides, column by column.
+fn solve_columns(system: &Cholesky, x: &mut Mat<f64>) {
+    system.forward(x.as_mut());
+    system.backward(x.as_mut());
+}
+
+/// Candidates for λ₁ and λ₂.
+const PRIMAL: [f64; 7] = [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
+const DUAL: [f64; 4] = [1e-8, 1e-6, 1e-4, 1e-2];
+/// λ₂ of the norm that candidates are compared in.
+const NORM: f64 = 1e-6;
+
+/// The ridges whose solution leaves the least of the error on samples that were not learnt from.
+///
+/// Of three parts of the samples one is learnt from; with p_a, p_b the errors E[φ((T f) − y)] on the two others, p_aᵀG⁻¹p_b
+/// estimates without bias the squared norm of E[(T f) − y | x] in the span of φ, whose noise pᵀG⁻¹p would count as error. The
+/// parts take turns. Either ridge may be given.
+pub fn choose_ridges(
+    parts: &[Moments; 3],
+    form: DualForm,
+    primal: Option<f64>,
+    dual: Option<f64>,
+) -> Result<Ridges> {
+    let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
+    let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
+    let mut all = parts[0].clone();
+    parts[1..].iter().for_each(|part| all.add(part));
+    let norm = all.factor(NORM)?;
+    let mut best: Option<(f64, Ridges)> = None;
+    for &dual in &duals {
+        let mut scores = vec![0.0; primals.len()];
+        for (t, part) in parts.iter().enumerate() {
+            let factor = part.factor(dual)?;
+            let mut whitened = &part.cross * faer::Scale(1.0 / part.rows);
+            factor.forward(whitened.as_mut());
+            for (score, &ridge) in scores.iter_mut().zip(&primals) {
+                let theta = part.solve_whitened(form, ridge, &factor, &whitened)?.theta;
+                let [a, b] = [1, 2].map(|k| {
+                    let mut error = parts[(t + k) % 3].error(&theta);
+                    norm.forward(error.as_mut());
+                    error
+                });
+                *score += (a.transpose() * &b).diagonal().column_vector().iter().sum::<f64>();
+            }
+        }
+        for (score, &primal) in scores.into_iter().zip(&primals) {
+            // Of equals the largest ridge.
+            if best.is_none_or(|(least, _)| score.is_finite() && score <= least) {
+                best = Some((score, Ridges { primal, dual }));
+            }
+        }
+    }
+    best.map(|(_, ridges)| ridges).ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
+}

@@ -1,0 +1,229 @@
+//! Finite bases ψ = (ψ_1, …, ψ_M) of linear spaces.
+
+use crate::compute::{Device, FeatureBlock};
+use crate::error::{in_range, positive, same_columns, Error, Result};
+use crate::kernel::{ClosedForm, FeatureMap};
+use crate::memory::room;
+use crate::random::BlockIndex;
+
+/// A finite basis: a map ψ from d columns to M numbers, whose span is a space of functions.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    kind: Kind,
+    intercept: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// φ/√M: the first block of random features, so that ⟨ψ(x), ψ(y)⟩ is k(x, y) on average.
+    Features { map: FeatureMap, block: FeatureBlock },
+    /// k(c_j, ·) at given points.
+    Atoms { kernel: ClosedForm, points: Vec<f32> },
+    /// The indicator of each of S states.
+    Table { states: usize },
+    /// The columns themselves.
+    Columns { columns: usize },
+    /// ψ(s) ⊗ e_a for rows (s, a), a one of A actions.
+    PerAction { states: Box<Basis>, actions: usize },
+}
+
+/// Most functions of a basis.
+const MOST: usize = 1 << 20;
+
+impl Basis {
+    /// Random features: the first block of `map`, over √m.
+    pub fn features(map: FeatureMap) -> Result<Self> {
+        let block = map.draw(BlockIndex(0))?;
+        Ok(Self { kind: Kind::Features { map, block }, intercept: false })
+    }
+
+    /// Kernel atoms k(c_j, ·) at points c_j, row-major with the columns of the kernel.
+    pub fn atoms(kernel: ClosedForm, points: &[f32]) -> Result<Self> {
+        let columns = kernel.columns();
+        if points.is_empty() || !points.len().is_multiple_of(columns) {
+            let expected = format!("a positive multiple of {columns}");
+            return Err(Error::Length { what: "the points of the atoms", expected, found: points.len() });
+        }
+        let mut inputs = Vec::new();
+        kernel.input(points, &mut inputs);
+        Ok(Self { kind: Kind::Atoms { kernel, points: inputs }, intercept: false })
+    }
+
+    /// Indicators of the states 0, …, S − 1, which are given in one column.
+    pub fn table(states: usize) -> Result<Self> {
+        in_range("states", states as f64, (1..=MOST).contains(&states), "[1, 2^20]")?;
+        Ok(Self { kind: Kind::Table { states }, intercept: false })
+    }
+
+    /// The columns themselves: features that the caller computed.
+    pub fn columns_of(columns: usize) -> Result<Self> {
+        positive("columns", columns as f64)?;
+        Ok(Self { kind: Kind::Columns { columns }, intercept: false })
+    }
+
+    /// ψ(s) ⊗ e_a: for rows (s, a) whose last column is one of the actions 0, …, A − 1, a function of s for each of them.
+    pub fn per_action(self, actions: usize) -> Result<Self> {
+        let most = MOST / self.len().max(1);
+        in_range("actions", actions as f64, (1..=most).contains(&actions), "[1, 2^20 / features]")?;
+        Ok(Self { kind: Kind::PerAction { states: Box::new(self), actions }, intercept: false })
+    }
+
+    /// The same basis and the constant function.
+    pub fn with_intercept(self) -> Self {
+        Self { intercept: true, ..self }
+    }
+
+    /// Number d of columns.
+    pub fn columns(&self) -> usize {
+        match &self.kind {
+            Kind::Features { map, .. } => map.columns(),
+            Kind::Atoms { kernel, .. } => kernel.columns(),
+            Kind::Table { .. } => 1,
+            Kind::Columns { columns } => *columns,
+            Kind::PerAction { states, .. } => states.columns() + 1,
+        }
+    }
+
+    /// Number M of functions.
+    pub fn len(&self) -> usize {
+        let own = match &self.kind {
+            Kind::Features { block, .. } => block.features(),
+            Kind::Atoms { kernel, points } => points.len() / kernel.columns(),
+            Kind::Table { states } => *states,
+            Kind::Columns { columns } => *columns,
+            Kind::PerAction { states, actions } => states.len() * actions,
+        };
+        own + usize::from(self.intercept)
+    }
+
+    /// Never: a basis has a function at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether there is memory for square matrices of this size.
+    pub fn check_room(&self, matrices: usize) -> Result<()> {
+        room("moments of the features", "n_features", &[matrices, self.len(), self.len()], 8)
+    }
+
+    /// ψ of some rows, n×d to n×M, both row-major, on one thread.
+    pub fn fill(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+        let (d, m) = (self.columns(), self.len());
+        if x.len() / d * m != out.len() || !x.len().is_multiple_of(d) {
+            return Err(Error::Length {
+                what: "the array for the features",
+                expected: (x.len() / d * m).to_string(),
+                found: out.len(),
+            });
+        }
+        if !self.intercept {
+            return self.fill_own(x, out);
+        }
+        let mut own = vec![0.0; x.len() / d * (m - 1)];
+        self.fill_own(x, &mut own)?;
+        for (i, out) in out.chunks_exact_mut(m).enumerate() {
+            out[..m - 1].copy_from_slice(&own[i * (m - 1)..(i + 1) * (m - 1)]);
+            out[m - 1] = 1.0;
+        }
+        Ok(())
+    }
+
+    fn fill_own(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+        match &self.kind {
+            Kind::Features { block, .. } => {
+                block.fill(Device::default(), x, out)?;
+                let scale = 1.0 / (block.features() as f32).sqrt();
+                out.iter_mut().for_each(|v| *v *= scale);
+            }
+            Kind::Atoms { kernel, points } => {
+                let mut inputs = Vec::with_capacity(x.len());
+                kernel.input(x, &mut inputs);
+                let m = points.len() / kernel.columns();
+                for (x, out) in inputs.chunks_exact(kernel.columns()).zip(out.chunks_exact_mut(m)) {
+                    kernel.values(x, points, out)?;
+                }
+            }
+            Kind::Table { states } => {
+                out.fill(0.0);
+                for (&x, out) in x.iter().zip(out.chunks_exact_mut(*states)) {
+                    out[whole("state", x, *states)?] = 1.0;
+                }
+            }
+            Kind::Columns { .. } => out.copy_from_slice(x),
+            Kind::PerAction { states, actions } => fill_per_action(states, *actions, x, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// ψ(s) in the place of the action, zero elsewhere.
+fn fill_per_action(states: &Basis, actions: usize, x: &[f32], out: &mut [f32]) -> Result<()> {
+    let (d, m) = (states.columns(), states.len());
+    let plain: Vec<f32> = x.chunks_exact(d + 1).flat_map(|row| &row[..d]).copied().collect();
+    let mut features = vec![0.0; plain.len() / d * m];
+    states.fill(&plain, &mut features)?;
+    out.fill(0.0);
+    for (i, (row, out)) in x.chunks_exact(d + 1).zip(out.chunks_exact_mut(m * actions)).enumerate() {
+        let a = whole("action", row[d], actions)?;
+        out[a * m..(a + 1) * m].copy_from_slice(&features[i * m..(i + 1) * m]);
+    }
+    Ok(())
+}
+
+/// A number as one of 0, …, `most` − 1.
+fn whole(name: &'static str, value: f32, most: usize) -> Result<usize> {
+    let inside = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < most as f64;
+    in_range(name, f64::from(value), inside, "the whole numbers from 0 up to the number there are")
+        .map(|v| v as usize)
+}
+
+/// Refuses rows of another number of columns than the basis has.
+pub(crate) fn check_basis(basis: &Basis, columns: usize) -> Result<()> {
+    same_columns(basis.columns(), columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{KernelSpec, Scaling};
+    use crate::random::Seed;
+
+    fn filled(basis: &Basis, x: &[f32]) -> Vec<f32> {
+        let mut out = vec![f32::NAN; x.len() / basis.columns() * basis.len()];
+        basis.fill(x, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn each_basis_has_the_values_it_names() {
+        let table = Basis::table(3).unwrap();
+        assert_eq!(filled(&table, &[2.0, 0.0]), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(filled(&table.clone().with_intercept(), &[1.0]), [0.0, 1.0, 0.0, 1.0]);
+        assert_eq!(filled(&table.per_action(2).unwrap(), &[2.0, 1.0]), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(filled(&Basis::columns_of(2).unwrap(), &[4.0, 5.0]), [4.0, 5.0]);
+        let kernel = ClosedForm::new(KernelSpec::Gaussian, 2.0, Scaling::identity(1)).unwrap();
+        let atoms = filled(&Basis::atoms(kernel, &[0.0, 2.0]).unwrap(), &[0.0]);
+        assert!((atoms[0] - 1.0).abs() < 1e-6 && (atoms[1] - (-0.5_f32).exp()).abs() < 1e-6);
+    }
+
+    /// ⟨ψ(x), ψ(y)⟩ = k(x, y) on average: with 4,096 features the deviation is at most 1/√4,096.
+    #[test]
+    fn products_of_features_are_the_kernel() {
+        let map = FeatureMap::new(KernelSpec::Gaussian, 1.0, 4_096, Seed(3), Scaling::identity(2)).unwrap();
+        let basis = Basis::features(map).unwrap();
+        let psi = filled(&basis, &[0.0, 0.0, 0.6, -0.8]);
+        let dot: f32 = psi[..4_096].iter().zip(&psi[4_096..]).map(|(a, b)| a * b).sum();
+        assert!((dot - (-0.5_f32).exp()).abs() < 5.0 / 64.0, "{dot}");
+    }
+
+    #[test]
+    fn states_that_do_not_exist_are_refused() {
+        let mut out = [0.0; 3];
+        for x in [3.0, -1.0, 0.5, f32::NAN] {
+            let error = Basis::table(3).unwrap().fill(&[x], &mut out).unwrap_err();
+            assert!(error.to_string().contains("state"), "{error}");
+        }
+        assert!(Basis::table(0).is_err() && Basis::columns_of(0).is_err());
+        assert!(Basis::table(3).unwrap().fill(&[1.0], &mut out[..2]).is_err());
+    }
+}

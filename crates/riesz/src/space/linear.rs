@@ -1,0 +1,111 @@
+//! f = θᵀψ: a finite basis and coefficients in double precision.
+
+use super::basis::check_basis;
+use super::{Basis, Function, Space, Terms};
+use crate::data::{tiles, Rows};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+
+/// A function f(x) = Σ_j θ_j ψ_j(x) in the span of a [`Basis`], with C outputs.
+///
+/// A gradient [`Space::step`] is the plain one in coefficients, θ ← (1 − γν) θ + γ Σ_i w_i ψ(x_i): that of a space whose
+/// kernel is ψ(x)ᵀψ(y). Temporal differences and their relatives are written in it.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    basis: Basis,
+    /// θ, M×C row-major.
+    coefficients: Vec<f64>,
+    outputs: usize,
+}
+
+impl Linear {
+    /// The function zero with C outputs.
+    pub fn new(basis: Basis, outputs: usize) -> Self {
+        let coefficients = vec![0.0; basis.len() * outputs];
+        Self { basis, coefficients, outputs }
+    }
+
+    /// The function with coefficients θ, M×C row-major.
+    pub fn with_coefficients(basis: Basis, coefficients: Vec<f64>) -> Result<Self> {
+        let (m, found) = (basis.len(), coefficients.len());
+        if found == 0 || !found.is_multiple_of(m) {
+            let expected = format!("a positive multiple of {m}");
+            return Err(Error::Length { what: "the coefficients", expected, found });
+        }
+        Ok(Self { basis, coefficients, outputs: found / m })
+    }
+
+    /// The basis.
+    pub fn basis(&self) -> &Basis {
+        &self.basis
+    }
+
+    /// θ, M×C row-major.
+    pub fn coefficients(&self) -> &[f64] {
+        &self.coefficients
+    }
+
+    /// What `work` makes of ψ on every tile of some rows, in the order of the tiles.
+    fn over_tiles<R: Send>(
+        &self,
+        rows: Rows<'_>,
+        work: impl Fn(std::ops::Range<usize>, &[f32]) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        check_basis(&self.basis, rows.columns())?;
+        let all: Vec<_> = tiles(rows.len()).collect();
+        let one = |(x, psi): &mut (Vec<f32>, Vec<f32>), tile: std::ops::Range<usize>| {
+            psi.resize(tile.len() * self.basis.len(), 0.0);
+            self.basis.fill(rows.tile(tile.clone(), x), psi)?;
+            Ok(work(tile, psi))
+        };
+        if let [tile] = &all[..] {
+            return one(&mut Default::default(), tile.clone()).map(|result| vec![result]);
+        }
+        all.into_par_iter().with_max_len(1).map_init(Default::default, one).collect()
+    }
+}
+
+impl Function for Linear {
+    fn columns(&self) -> usize {
+        self.basis.columns()
+    }
+
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn evaluate(&self, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+        let (m, c) = (self.basis.len(), self.outputs);
+        let values = self.over_tiles(rows, |_, psi| {
+            let value = |psi: &[f32], o: usize| -> f64 {
+                psi.iter().zip(self.coefficients[o..].iter().step_by(c)).map(|(p, a)| f64::from(*p) * a).sum()
+            };
+            psi.chunks_exact(m).flat_map(|psi| (0..c).map(move |o| value(psi, o) as f32)).collect::<Vec<_>>()
+        })?;
+        out.iter_mut().zip(values.into_iter().flatten()).for_each(|(out, value)| *out = value);
+        Ok(())
+    }
+}
+
+impl Space for Linear {
+    fn step(&mut self, size: f64, ridge: f64, terms: &[Terms<'_>]) -> Result<()> {
+        let (m, c) = (self.basis.len(), self.outputs);
+        let mut sums = vec![0.0; m * c];
+        for Terms { rows, weights } in terms {
+            let parts = self.over_tiles(*rows, |tile, psi| {
+                let mut part = vec![0.0_f64; m * c];
+                let weights = weights[tile.start * c..tile.end * c].chunks_exact(c);
+                for (psi, w) in psi.chunks_exact(m).zip(weights) {
+                    for (part, psi) in part.chunks_exact_mut(c).zip(psi) {
+                        part.iter_mut().zip(w).for_each(|(part, w)| *part += f64::from(*w) * f64::from(*psi));
+                    }
+                }
+                part
+            })?;
+            parts.iter().for_each(|part| sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part));
+        }
+        let shrink = 1.0 - size * ridge;
+        self.coefficients.iter_mut().zip(sums).for_each(|(a, sum)| *a = shrink * *a + size * sum);
+        Ok(())
+    }
+}
