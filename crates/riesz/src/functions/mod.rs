@@ -2,7 +2,7 @@
 
 mod density_ratio;
 mod gaussian_process;
-mod geometry;
+pub(crate) mod geometry;
 mod kept_rows;
 mod kernel_machine;
 mod novelty;

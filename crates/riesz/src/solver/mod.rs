@@ -10,6 +10,7 @@ mod ridge;
 mod saddle_closed_form;
 mod schedule;
 mod sums;
+mod temporal_difference;
 
 pub(crate) use block_descent::weighted_loss;
 pub use block_descent::{
@@ -21,9 +22,10 @@ pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, S
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
-pub use saddle_closed_form::{choose_ridges, Moments, Ridges, SaddleClosedForm, Solution};
+pub use saddle_closed_form::{choose_ridges, choose_ridge, Moments, Ridges, SaddleClosedForm, Solution};
 pub use schedule::Schedule;
 pub use sums::{Addend, Sums};
+pub use temporal_difference::TemporalDifference;
 
 use crate::compute::{Buffer, Gram};
 use crate::error::Result;

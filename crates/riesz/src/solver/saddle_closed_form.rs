@@ -312,20 +312,35 @@ impl Moments {
     /// The saddle point.
     pub fn solve(&self, form: DualForm, ridges: Ridges) -> Result<Solution> {
         let Ridges { primal, dual } = ridges.check()?;
-        let factor = self.factor(dual)?;
-        let mut whitened = &self.cross * faer::Scale(1.0 / self.rows);
-        factor.forward(whitened.as_mut());
-        self.solve_whitened(form, primal, &factor, &whitened)
+        let (factor, whitened, square) = self.whitened(dual)?;
+        let (theta, system) = self.solve_whitened(form, primal, &factor, &whitened, &square)?;
+        // (G⁻¹BH⁻¹)ᵀ = H⁻¹ (L⁻ᵀ W)ᵀ.
+        let mut left = whitened;
+        factor.backward(left.as_mut());
+        let mut sensitivity = left.transpose().to_owned();
+        solve_columns(&system, &mut sensitivity);
+        Ok(Solution { theta, sensitivity: sensitivity.transpose().to_owned() })
     }
 
-    /// The saddle points of several λ₁ at one λ₂.
+    /// L of G, W = L⁻¹B and WᵀW.
+    fn whitened(&self, ridge: f64) -> Result<(Cholesky, Mat<f64>, Mat<f64>)> {
+        let factor = self.factor(ridge)?;
+        let mut whitened = &self.cross * faer::Scale(1.0 / self.rows);
+        factor.forward(whitened.as_mut());
+        let mut square = Mat::<f64>::zeros(whitened.ncols(), whitened.ncols());
+        add_square(&mut square, whitened.transpose());
+        Ok((factor, whitened, square))
+    }
+
+    /// θ and the factor of H.
     fn solve_whitened(
         &self,
         form: DualForm,
         ridge: f64,
         factor: &Cholesky,
         whitened: &Mat<f64>,
-    ) -> Result<Solution> {
+        square: &Mat<f64>,
+    ) -> Result<(Mat<f64>, Cholesky)> {
         let m = whitened.ncols();
         let scale = faer::Scale(1.0 / self.rows);
         let (target, constant) = (&self.dual_target * scale, &self.dual_constant * scale);
@@ -338,8 +353,6 @@ impl Moments {
         if form == DualForm::Shifted {
             theta += &self.primal_target * scale;
         }
-        let mut square = Mat::<f64>::zeros(m, m);
-        add_square(&mut square, whitened.transpose());
         let mean = (0..m).map(|i| square[(i, i)]).sum::<f64>() / m as f64;
         let make = || {
             let mut system = square.clone();
@@ -348,12 +361,37 @@ impl Moments {
         };
         let system = Cholesky::of(SINGLE, "ridge", make, &mut || Ok(()))?;
         solve_columns(&system, &mut theta);
-        // (G⁻¹BH⁻¹)ᵀ = H⁻¹ (L⁻ᵀ W)ᵀ.
-        let mut left = whitened.clone();
-        factor.backward(left.as_mut());
-        let mut sensitivity = left.transpose().to_owned();
-        solve_columns(&system, &mut sensitivity);
-        Ok(Solution { theta, sensitivity: sensitivity.transpose().to_owned() })
+        Ok((theta, system))
+    }
+
+    /// θ by `steps` steps of fitted iteration, θ ← (G + λI)⁻¹ ( −E[φc] + (B + G)θ ) from zero: regression of what follows on
+    /// what is there, again and again (fitted Q evaluation where T is the Bellman residual and both bases are the same).
+    pub fn solve_fitted(&self, ridge: f64, steps: usize) -> Result<Mat<f64>> {
+        non_negative("ridge", ridge)?;
+        self.check_square()?;
+        let (factor, scale) = (self.factor(ridge)?, faer::Scale(1.0 / self.rows));
+        let full = |i: usize, j: usize| if i >= j { self.gram[(i, j)] } else { self.gram[(j, i)] };
+        let m = self.gram.nrows();
+        let mut next = Mat::from_fn(m, m, |i, j| (self.cross[(i, j)] + full(i, j)) / self.rows);
+        let mut own = (&self.dual_constant - &self.dual_target) * scale;
+        solve_columns(&factor, &mut next);
+        solve_columns(&factor, &mut own);
+        let mut theta = own.clone();
+        for _ in 1..steps {
+            theta = &next * &theta + &own;
+        }
+        match theta.as_ref().norm_max() {
+            size if size.is_finite() => Ok(theta),
+            size => Err(Error::Diverged { step: steps, objective: size, lower: "discount, or raise ridge" }),
+        }
+    }
+
+    /// As many equations as unknowns.
+    fn check_square(&self) -> Result<()> {
+        match (self.cross.nrows(), self.cross.ncols()) {
+            (k, m) if k == m => Ok(()),
+            (k, m) => Err(Error::Conflict(format!("{k} equations for {m} unknowns; give both spaces one basis"))),
+        }
     }
 
     /// θ of the estimating equation E[φ((T f) − y)] = 0 itself, B θ = E[φ(y − c)], for as many functions of the dual as of the
@@ -398,45 +436,77 @@ const DUAL: [f64; 4] = [1e-8, 1e-6, 1e-4, 1e-2];
 /// λ₂ of the norm that candidates are compared in.
 const NORM: f64 = 1e-6;
 
-/// The ridges whose solution leaves the least of the error on samples that were not learnt from.
-///
-/// Of three parts of the samples one is learnt from; with p_a, p_b the errors E[φ((T f) − y)] on the two others, p_aᵀG⁻¹p_b
-/// estimates without bias the squared norm of E[(T f) − y | x] in the span of φ, whose noise pᵀG⁻¹p would count as error. The
-/// parts take turns. Either ridge may be given.
+/// How candidates for a ridge are compared: of three parts of the samples one is learnt from; with p_a, p_b the errors
+/// E[φ((T f) − y)] on the two others, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span
+/// of φ, whose noise pᵀG⁻¹p would count as error. The parts take turns.
+struct Judge<'a> {
+    parts: &'a [Moments; 3],
+    norm: Cholesky,
+}
+
+impl<'a> Judge<'a> {
+    fn new(parts: &'a [Moments; 3]) -> Result<Self> {
+        let mut all = parts[0].clone();
+        parts[1..].iter().for_each(|part| all.add(part));
+        Ok(Self { parts, norm: all.factor(NORM)? })
+    }
+
+    /// The error on the other parts of what was learnt from part `t`.
+    fn error(&self, t: usize, theta: &Mat<f64>) -> f64 {
+        let [a, b] = [1, 2].map(|k| {
+            let mut error = self.parts[(t + k) % 3].error(theta);
+            self.norm.forward(error.as_mut());
+            error
+        });
+        let product = |o: usize| -> f64 { (0..a.nrows()).map(|i| a[(i, o)] * b[(i, o)]).sum() };
+        (0..a.ncols()).map(product).sum()
+    }
+}
+
+/// The ridges whose solution leaves the least of the error on samples that were not learnt from, of equals the larger ones, and
+/// that error. Either ridge may be given.
 pub fn choose_ridges(
     parts: &[Moments; 3],
     form: DualForm,
     primal: Option<f64>,
     dual: Option<f64>,
-) -> Result<Ridges> {
+) -> Result<(Ridges, f64)> {
     let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
     let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
-    let mut all = parts[0].clone();
-    parts[1..].iter().for_each(|part| all.add(part));
-    let norm = all.factor(NORM)?;
-    let mut best: Option<(f64, Ridges)> = None;
+    let judge = Judge::new(parts)?;
+    let mut best = None;
     for &dual in &duals {
         let mut scores = vec![0.0; primals.len()];
         for (t, part) in parts.iter().enumerate() {
-            let factor = part.factor(dual)?;
-            let mut whitened = &part.cross * faer::Scale(1.0 / part.rows);
-            factor.forward(whitened.as_mut());
+            let (factor, whitened, square) = part.whitened(dual)?;
             for (score, &ridge) in scores.iter_mut().zip(&primals) {
-                let theta = part.solve_whitened(form, ridge, &factor, &whitened)?.theta;
-                let [a, b] = [1, 2].map(|k| {
-                    let mut error = parts[(t + k) % 3].error(&theta);
-                    norm.forward(error.as_mut());
-                    error
-                });
-                *score += (a.transpose() * &b).diagonal().column_vector().iter().sum::<f64>();
+                let (theta, _) = part.solve_whitened(form, ridge, &factor, &whitened, &square)?;
+                *score += judge.error(t, &theta);
             }
         }
-        for (score, &primal) in scores.into_iter().zip(&primals) {
-            // Of equals the largest ridge.
-            if best.is_none_or(|(least, _)| score.is_finite() && score <= least) {
-                best = Some((score, Ridges { primal, dual }));
-            }
+        let candidates = scores.into_iter().zip(&primals);
+        candidates.for_each(|(score, &primal)| keep_least(&mut best, score, Ridges { primal, dual }));
+    }
+    best.ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
+}
+
+/// The same for a solution with one ridge, given by `solve`.
+pub fn choose_ridge(
+    parts: &[Moments; 3],
+    solve: impl Fn(&Moments, f64) -> Result<Mat<f64>>,
+) -> Result<(f64, f64)> {
+    let (judge, mut best) = (Judge::new(parts)?, None);
+    for ridge in PRIMAL {
+        let score = |(t, part)| solve(part, ridge).map(|theta| judge.error(t, &theta));
+        if let Ok(scores) = parts.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
+            keep_least(&mut best, scores.iter().sum(), ridge);
         }
     }
-    best.map(|(_, ridges)| ridges).ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
+    best.ok_or(Error::NotPositiveDefinite { block: 0, size: parts[0].cross.ncols(), raise: "ridge" })
+}
+
+fn keep_least<R>(best: &mut Option<(R, f64)>, score: f64, candidate: R) {
+    if score.is_finite() && best.as_ref().is_none_or(|(_, least)| score <= *least) {
+        *best = Some((candidate, score));
+    }
 }

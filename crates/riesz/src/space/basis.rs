@@ -2,9 +2,14 @@
 
 use crate::compute::{Device, FeatureBlock};
 use crate::error::{in_range, positive, same_columns, Error, Result};
-use crate::kernel::{ClosedForm, FeatureMap};
+use crate::kernel::{ClosedForm, FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
+use crate::linalg::cholesky::{Cholesky, SINGLE};
 use crate::memory::room;
-use crate::random::BlockIndex;
+use crate::model::Container;
+use crate::random::{BlockIndex, Seed};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
+use serde::{Deserialize, Serialize};
 
 /// A finite basis: a map ψ from d columns to M numbers, whose span is a space of functions.
 #[derive(Clone, Debug)]
@@ -17,8 +22,8 @@ pub struct Basis {
 enum Kind {
     /// φ/√M: the first block of random features, so that ⟨ψ(x), ψ(y)⟩ is k(x, y) on average.
     Features { map: FeatureMap, block: FeatureBlock },
-    /// k(c_j, ·) at given points.
-    Atoms { kernel: ClosedForm, points: Vec<f32> },
+    /// L⁻¹ (k(c_j, ·))_j at given points, K = LLᵀ.
+    Atoms { kernel: ClosedForm, points: Vec<f32>, inverse: Mat<f32> },
     /// The indicator of each of S states.
     Table { states: usize },
     /// The columns themselves.
@@ -29,6 +34,19 @@ enum Kind {
 
 /// Most functions of a basis.
 const MOST: usize = 1 << 20;
+/// Added to the diagonal of the matrix of atoms, whose kernel is one there.
+const JITTER: f64 = 1e-6;
+
+/// What a file says of a basis; points and scales are tensors.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Spec {
+    Features { kernel: KernelSpec, bandwidth: f64, projection: Projection, form: FeatureForm, features: usize, seed: Seed },
+    Atoms { kernel: KernelSpec, bandwidth: f64 },
+    Table { states: usize },
+    Columns { columns: usize },
+    PerAction { actions: usize },
+}
 
 impl Basis {
     /// Random features: the first block of `map`, over √m.
@@ -37,7 +55,9 @@ impl Basis {
         Ok(Self { kind: Kind::Features { map, block }, intercept: false })
     }
 
-    /// Kernel atoms k(c_j, ·) at points c_j, row-major with the columns of the kernel.
+    /// The span of kernel atoms k(c_j, ·) at points c_j, row-major with the columns of the kernel, in a basis that is orthonormal
+    /// in the space of the kernel: ψ = L⁻¹ (k(c_1, ·), …, k(c_M, ·)), K + 10⁻⁶ I = LLᵀ. A gradient step in its coefficients
+    /// is the functional gradient step, projected onto the span.
     pub fn atoms(kernel: ClosedForm, points: &[f32]) -> Result<Self> {
         let columns = kernel.columns();
         if points.is_empty() || !points.len().is_multiple_of(columns) {
@@ -46,7 +66,23 @@ impl Basis {
         }
         let mut inputs = Vec::new();
         kernel.input(points, &mut inputs);
-        Ok(Self { kind: Kind::Atoms { kernel, points: inputs }, intercept: false })
+        Self::atoms_at(kernel, inputs)
+    }
+
+    /// The same for points in the units of the kernel.
+    fn atoms_at(kernel: ClosedForm, points: Vec<f32>) -> Result<Self> {
+        let m = points.len() / kernel.columns();
+        room("atoms", "n_features", &[3, m, m], 8)?;
+        let mut k = vec![0.0; m * m];
+        for (x, out) in points.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
+            kernel.values(x, &points, out)?;
+        }
+        let entry = |i: usize, j: usize| f64::from(k[i * m + j]) + if i == j { JITTER } else { 0.0 };
+        let factor = Cholesky::of(SINGLE, "the distance of the atoms", || Ok(Mat::from_fn(m, m, entry)), &mut || Ok(()))?;
+        let mut inverse = Mat::<f64>::identity(m, m);
+        factor.forward(inverse.as_mut());
+        let inverse = Mat::from_fn(m, m, |i, j| inverse[(i, j)] as f32);
+        Ok(Self { kind: Kind::Atoms { kernel, points, inverse }, intercept: false })
     }
 
     /// Indicators of the states 0, …, S − 1, which are given in one column.
@@ -88,7 +124,7 @@ impl Basis {
     pub fn len(&self) -> usize {
         let own = match &self.kind {
             Kind::Features { block, .. } => block.features(),
-            Kind::Atoms { kernel, points } => points.len() / kernel.columns(),
+            Kind::Atoms { inverse, .. } => inverse.nrows(),
             Kind::Table { states } => *states,
             Kind::Columns { columns } => *columns,
             Kind::PerAction { states, actions } => states.len() * actions,
@@ -99,6 +135,76 @@ impl Basis {
     /// Never: a basis has a function at least.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Adds the basis to a container under `name`.
+    pub(crate) fn store(&self, container: &mut Container, name: &str) -> Result<()> {
+        let tensor = |part: &str| format!("{name}.{part}");
+        let mut scaling = |Scaling { shift, scale }: &Scaling| {
+            container.insert(&tensor("shift"), vec![shift.len()], shift.clone())?;
+            container.insert(&tensor("scale"), vec![scale.len()], scale.clone())
+        };
+        let spec = match &self.kind {
+            Kind::Features { map, .. } => {
+                scaling(&map.scaling)?;
+                Spec::Features {
+                    kernel: map.kernel.clone(),
+                    bandwidth: map.bandwidth,
+                    projection: map.projection,
+                    form: map.form,
+                    features: map.block_size,
+                    seed: map.seed,
+                }
+            }
+            Kind::Atoms { kernel, points, inverse } => {
+                scaling(kernel.scaling())?;
+                container.insert(&tensor("points"), vec![inverse.nrows(), kernel.columns()], points.clone())?;
+                Spec::Atoms { kernel: kernel.kernel().clone(), bandwidth: kernel.bandwidth() }
+            }
+            Kind::Table { states } => Spec::Table { states: *states },
+            Kind::Columns { columns } => Spec::Columns { columns: *columns },
+            Kind::PerAction { states, actions } => {
+                states.store(container, &tensor("states"))?;
+                Spec::PerAction { actions: *actions }
+            }
+        };
+        container.set_field(name, &(spec, self.intercept))
+    }
+
+    /// Takes out what [`Basis::store`] added.
+    pub(crate) fn restore(container: &mut Container, name: &str) -> Result<Self> {
+        Self::restore_within(container, name, 4)
+    }
+
+    fn restore_within(container: &mut Container, name: &str, depth: usize) -> Result<Self> {
+        let (spec, intercept): (Spec, bool) = container.field(name)?;
+        let tensor = |part: &str| format!("{name}.{part}");
+        let scaling = |container: &mut Container| -> Result<Scaling> {
+            let columns = container.f32s(&tensor("shift"))?.1.len();
+            let shift = container.take_f32s(&tensor("shift"), &[columns])?;
+            Ok(Scaling { shift, scale: container.take_f32s(&tensor("scale"), &[columns])? })
+        };
+        let basis = match spec {
+            Spec::Features { kernel, bandwidth, projection, form, features, seed } => {
+                let scaling = scaling(container)?;
+                let map = FeatureMap { kernel, bandwidth, projection, form, block_size: features, seed, scaling };
+                map.check()?;
+                Self::features(map)?
+            }
+            Spec::Atoms { kernel, bandwidth } => {
+                let kernel = ClosedForm::new(kernel, bandwidth, scaling(container)?)?;
+                let found = container.f32s(&tensor("points"))?.1.len();
+                let shape = [found / kernel.columns().max(1), kernel.columns()];
+                Self::atoms_at(kernel, container.take_f32s(&tensor("points"), &shape)?)?
+            }
+            Spec::Table { states } => Self::table(states)?,
+            Spec::Columns { columns } => Self::columns_of(columns)?,
+            Spec::PerAction { .. } if depth == 0 => return Err(Error::Format("a basis within bases".into())),
+            Spec::PerAction { actions } => {
+                Self::restore_within(container, &tensor("states"), depth - 1)?.per_action(actions)?
+            }
+        };
+        Ok(Self { intercept, ..basis })
     }
 
     /// Whether there is memory for square matrices of this size.
@@ -135,13 +241,16 @@ impl Basis {
                 let scale = 1.0 / (block.features() as f32).sqrt();
                 out.iter_mut().for_each(|v| *v *= scale);
             }
-            Kind::Atoms { kernel, points } => {
-                let mut inputs = Vec::with_capacity(x.len());
+            Kind::Atoms { kernel, points, inverse } => {
+                let (mut inputs, m) = (Vec::with_capacity(x.len()), inverse.nrows());
                 kernel.input(x, &mut inputs);
-                let m = points.len() / kernel.columns();
-                for (x, out) in inputs.chunks_exact(kernel.columns()).zip(out.chunks_exact_mut(m)) {
-                    kernel.values(x, points, out)?;
+                let mut k = vec![0.0; out.len()];
+                for (x, k) in inputs.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
+                    kernel.values(x, points, k)?;
                 }
+                let n = k.len() / m;
+                let (k, out) = (MatRef::from_row_major_slice(&k, n, m), MatMut::from_row_major_slice_mut(out, n, m));
+                matmul(out, Accum::Replace, k, inverse.transpose(), 1.0, Par::Seq);
             }
             Kind::Table { states } => {
                 out.fill(0.0);
@@ -202,8 +311,31 @@ mod tests {
         assert_eq!(filled(&table.per_action(2).unwrap(), &[2.0, 1.0]), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
         assert_eq!(filled(&Basis::columns_of(2).unwrap(), &[4.0, 5.0]), [4.0, 5.0]);
         let kernel = ClosedForm::new(KernelSpec::Gaussian, 2.0, Scaling::identity(1)).unwrap();
-        let atoms = filled(&Basis::atoms(kernel, &[0.0, 2.0]).unwrap(), &[0.0]);
-        assert!((atoms[0] - 1.0).abs() < 1e-6 && (atoms[1] - (-0.5_f32).exp()).abs() < 1e-6);
+        // Orthonormal: the products of ψ at two atoms are the kernel there.
+        let basis = Basis::atoms(kernel, &[0.0, 2.0]).unwrap();
+        let psi = filled(&basis, &[0.0, 2.0]);
+        let dot = |i: usize, j: usize| psi[2 * i] * psi[2 * j] + psi[2 * i + 1] * psi[2 * j + 1];
+        assert!((dot(0, 0) - 1.0).abs() < 1e-5 && (dot(0, 1) - (-0.5_f32).exp()).abs() < 1e-5);
+    }
+
+    /// A basis comes out of a file as it went in.
+    #[test]
+    fn bases_are_stored() {
+        let map = FeatureMap::new(KernelSpec::Gaussian, 0.7, 64, Seed(3), Scaling::identity(2)).unwrap();
+        let kernel = ClosedForm::new(KernelSpec::Laplacian, 2.0, Scaling::identity(2)).unwrap();
+        let bases = [
+            Basis::features(map).unwrap().with_intercept(),
+            Basis::atoms(kernel, &[0.0, 2.0, 1.0, -1.0]).unwrap(),
+            Basis::table(3).unwrap().per_action(2).unwrap(),
+            Basis::columns_of(2).unwrap(),
+        ];
+        for basis in bases {
+            let mut container = Container::new("model");
+            basis.store(&mut container, "basis").unwrap();
+            let again = Basis::restore(&mut container, "basis").unwrap();
+            let x = [1.0, 0.0, 0.0, 1.0];
+            assert_eq!(filled(&again, &x), filled(&basis, &x));
+        }
     }
 
     /// ⟨ψ(x), ψ(y)⟩ = k(x, y) on average: with 4,096 features the deviation is at most 1/√4,096.

@@ -1,0 +1,3 @@
+//! Learning over dynamics: conditional expectations, of which a sample has one outcome alone (thesis chapter 5).
+
+pub mod policy_evaluation;

@@ -1,0 +1,169 @@
+//! Which functions V is a combination of.
+
+use super::options::{EvaluationOptions, Functions};
+use super::points::{Arguments, Prepared};
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::functions::geometry::{median_distance, Moments};
+use crate::functions::Bandwidth;
+use crate::kernel::{ClosedForm, FeatureMap, KernelSpec, Scaling};
+use crate::operator::{Bellman, Discount};
+use crate::random::{BlockIndex, Permutation, Seed, Stream};
+use crate::solver::{choose_ridges, DualForm, SaddleClosedForm};
+use crate::space::Basis;
+
+/// Transitions on which bandwidths are compared.
+const RACED: usize = 16_384;
+/// Features of the functions in whose span they are compared.
+const JUDGES: usize = 256;
+/// Below this many transitions the median distance is taken.
+const LEAST: usize = 300;
+/// Candidates, as shares of the median distance.
+const SHARES: [f64; 6] = [2.0, 1.0, 0.5, 0.25, 0.125, 0.0625];
+/// Features, unless their number is given.
+const FEATURES: usize = 512;
+
+/// What a basis is made from, but for the bandwidth.
+struct Ground<'a> {
+    options: &'a EvaluationOptions,
+    prepared: &'a Prepared<'a>,
+    /// Columns that enter a kernel: those of s, and of a where it is a number of columns.
+    columns: usize,
+    scaling: Scaling,
+    median: f64,
+}
+
+/// The basis of a value function, and its bandwidth where it has one.
+pub(super) fn choose(options: &EvaluationOptions, prepared: &Prepared<'_>) -> Result<(Basis, Option<f64>)> {
+    let d = prepared.log.states.columns();
+    match options.features {
+        Functions::Table => return Ok((per_action(Basis::table(states(prepared)?)?, prepared.arguments)?, None)),
+        Functions::Linear => {
+            let columns = match prepared.arguments {
+                Arguments::Action(more) => d + more,
+                Arguments::State | Arguments::OneOf(_) => d,
+            };
+            return Ok((per_action(Basis::columns_of(columns)?.with_intercept(), prepared.arguments)?, None));
+        }
+        Functions::Random | Functions::Atoms => {}
+    }
+    let ground = Ground::new(options, prepared)?;
+    let bandwidth = ground.bandwidth()?;
+    Ok((ground.basis(options.kernel.clone(), bandwidth, options.seed, ground.features())?, Some(bandwidth)))
+}
+
+fn per_action(basis: Basis, arguments: Arguments) -> Result<Basis> {
+    match arguments {
+        Arguments::OneOf(count) => basis.per_action(count),
+        Arguments::State | Arguments::Action(_) => Ok(basis),
+    }
+}
+
+/// One more than the largest state.
+fn states(prepared: &Prepared<'_>) -> Result<usize> {
+    let log = prepared.log;
+    crate::error::same_columns(1, log.states.columns())?;
+    if matches!(prepared.arguments, Arguments::Action(_)) {
+        return Err(Error::Conflict(
+            "a table has a value for each state and action: give next_action_probabilities, or other features".into(),
+        ));
+    }
+    let mut most = 0.0_f64;
+    for rows in [log.states, log.next_states] {
+        for i in 0..rows.len() {
+            let state = rows.value(i, 0);
+            let inside = state >= 0.0 && state.fract() == 0.0 && state < f64::from(1 << 20);
+            crate::error::in_range("states", state, inside, "whole numbers from 0 to 2^20 - 1, for features = table")?;
+            most = most.max(state);
+        }
+    }
+    Ok(most as usize + 1)
+}
+
+impl<'a> Ground<'a> {
+    fn new(options: &'a EvaluationOptions, prepared: &'a Prepared<'a>) -> Result<Self> {
+        let d = prepared.columns;
+        let columns = if let Arguments::OneOf(_) = prepared.arguments { d - 1 } else { d };
+        let x: Vec<f32> = prepared.given.chunks_exact(d).flat_map(|row| &row[..columns]).copied().collect();
+        let (rows, weights) = (Rows::single(&x, columns)?, vec![1.0; x.len() / columns]);
+        options.kernel.check_domain(rows)?;
+        let moments = Moments::of(rows, &weights);
+        let scaling = match options.kernel.has_bandwidth() {
+            true => moments.standard(),
+            false => moments.unscaled(&options.kernel),
+        };
+        let median = match options.kernel.has_bandwidth() {
+            true => median_distance(rows, &weights, &scaling, &options.kernel, options.seed),
+            false => 1.0,
+        };
+        Ok(Self { options, prepared, columns, scaling, median })
+    }
+
+    /// Functions for each action.
+    fn features(&self) -> usize {
+        let n = self.prepared.log.states.len();
+        let all = self.options.n_features.unwrap_or_else(|| (n / 8).next_power_of_two().clamp(64, FEATURES));
+        match self.prepared.arguments {
+            Arguments::OneOf(count) => all.div_ceil(count),
+            Arguments::State | Arguments::Action(_) => all,
+        }
+    }
+
+    fn bandwidth(&self) -> Result<f64> {
+        let n = self.prepared.log.states.len();
+        match self.options.bandwidth {
+            _ if !self.options.kernel.has_bandwidth() => Ok(1.0),
+            Bandwidth::Value(value) => Ok(value),
+            Bandwidth::Auto if n >= LEAST => self.race(),
+            Bandwidth::Auto | Bandwidth::Median => Ok(self.median),
+            // Columns are standardised: their variance is one.
+            Bandwidth::Scale => Ok((0.5 * self.columns as f64).sqrt()),
+        }
+    }
+
+    /// The bandwidth whose closed form leaves the least held-out error, in the span of functions of all lengths.
+    fn race(&self) -> Result<f64> {
+        let Self { options, prepared, .. } = self;
+        let sampled = prepared.sample(RACED, options.seed);
+        let judge = KernelSpec::RationalQuadratic(1.0);
+        let judge = self.basis(judge, 0.25 * self.median, Seed(options.seed.0 ^ 1), JUDGES)?;
+        let mut best = (self.median, f64::INFINITY);
+        for share in SHARES {
+            let bandwidth = share * self.median;
+            let primal = self.basis(options.kernel.clone(), bandwidth, options.seed, self.features().min(256))?;
+            let saddle = SaddleClosedForm {
+                operator: Bellman { discount: Discount::try_from(options.discount)? },
+                primal,
+                dual: judge.clone(),
+                form: DualForm::Free,
+            };
+            let parts = saddle.moments_in_parts(sampled.transitions()?, sampled.targets(), 3)?;
+            let Ok(parts) = <[_; 3]>::try_from(parts) else { continue };
+            let (_, error) = choose_ridges(&parts, DualForm::Free, options.ridge, options.dual_ridge)?;
+            if error < best.1 {
+                best = (bandwidth, error);
+            }
+        }
+        Ok(best.0)
+    }
+
+    fn basis(&self, kernel: KernelSpec, bandwidth: f64, seed: Seed, features: usize) -> Result<Basis> {
+        let basis = match self.options.features {
+            Functions::Atoms => {
+                let d = self.prepared.columns;
+                let n = self.prepared.given.len() / d;
+                let order = Permutation::new(seed, Stream::Inducing, BlockIndex(0), n);
+                let mut points: Vec<&[f32]> =
+                    order.indices().iter().map(|&i| &self.prepared.given[i as usize * d..][..self.columns]).collect();
+                points.truncate(features);
+                let points: Vec<f32> = points.concat();
+                Basis::atoms(ClosedForm::new(kernel, bandwidth, self.scaling.clone())?, &points)?
+            }
+            _ => {
+                let features = features.next_multiple_of(64);
+                Basis::features(FeatureMap::new(kernel, bandwidth, features, seed, self.scaling.clone())?)?
+            }
+        };
+        per_action(basis.with_intercept(), self.prepared.arguments)
+    }
+}

@@ -1,0 +1,139 @@
+//! Logged transitions.
+
+use crate::data::Rows;
+use crate::error::{finite, same_columns, same_rows, Error, Result};
+use std::ops::Range;
+
+/// What is known of the actions that the policy would take.
+#[derive(Clone, Copy, Debug)]
+pub enum Successors<'a> {
+    /// Nothing: V is learnt, from the actions that were taken.
+    Unknown,
+    /// An action of the policy after every transition, n×k: Q is learnt.
+    Actions(Rows<'a>),
+    /// The probabilities of each of A actions after every transition, n×A: Q is learnt, without noise of the action.
+    Probabilities(&'a [f32], usize),
+}
+
+/// Transitions in the order of time, as they were logged under some policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Log<'a> {
+    /// s, n×d.
+    pub states: Rows<'a>,
+    /// a, n×k; needed where Q is learnt.
+    pub actions: Option<Rows<'a>>,
+    /// r.
+    pub rewards: &'a [f32],
+    /// s'.
+    pub next_states: Rows<'a>,
+    /// Whether the process ended with the transition.
+    pub terminals: &'a [bool],
+    /// Whether the episode was cut short after the transition, while the process went on.
+    pub truncations: Option<&'a [bool]>,
+    /// π(a | s)/π_b(a | s) where the log is of another policy π_b.
+    pub ratios: Option<&'a [f32]>,
+    /// The actions of the policy afterwards.
+    pub successors: Successors<'a>,
+}
+
+impl<'a> Log<'a> {
+    /// Everything is finite, of one length, and possible.
+    pub fn check(&self) -> Result<()> {
+        let n = self.states.len();
+        if n == 0 {
+            return Err(Error::Empty { what: "states", needed: "one transition" });
+        }
+        for (what, found) in [
+            ("actions", self.actions.map_or(n, |rows| rows.len())),
+            ("rewards", self.rewards.len()),
+            ("next_states", self.next_states.len()),
+            ("terminals", self.terminals.len()),
+            ("truncations", self.truncations.map_or(n, <[bool]>::len)),
+            ("weights", self.ratios.map_or(n, <[f32]>::len)),
+        ] {
+            same_rows(what, n, found)?;
+        }
+        same_columns(self.states.columns(), self.next_states.columns())?;
+        self.states.check_finite("states")?;
+        self.next_states.check_finite("next_states")?;
+        finite("rewards", self.rewards, 1)?;
+        if let Some(actions) = self.actions {
+            actions.check_finite("actions")?;
+        }
+        self.check_ratios()?;
+        self.check_successors()
+    }
+
+    fn check_ratios(&self) -> Result<()> {
+        let Some(ratios) = self.ratios else { return Ok(()) };
+        if let Some(row) = ratios.iter().position(|ratio| !ratio.is_finite() || *ratio < 0.0) {
+            return Err(Error::Conflict(format!(
+                "weights has {} at row {row}: a ratio π(a|s)/π_b(a|s) is a number from 0 up; it is infinite where the logged policy \
+                 could not take the action, and such transitions say nothing about this policy",
+                ratios[row]
+            )));
+        }
+        if ratios.iter().all(|&ratio| ratio == 0.0) {
+            return Err(Error::Conflict("weights are all zero: the policy never takes a logged action".into()));
+        }
+        Ok(())
+    }
+
+    fn check_successors(&self) -> Result<()> {
+        let (n, actions) = (self.states.len(), self.actions);
+        let needed = || Error::Empty { what: "actions", needed: "those that were taken, to learn values of actions" };
+        match self.successors {
+            Successors::Unknown => Ok(()),
+            Successors::Actions(next) => {
+                same_rows("next_actions", n, next.len())?;
+                next.check_finite("next_actions")?;
+                same_columns(actions.ok_or_else(needed)?.columns(), next.columns())
+            }
+            Successors::Probabilities(p, count) => {
+                same_rows("next_action_probabilities", n, p.len() / count.max(1))?;
+                same_columns(1, actions.ok_or_else(needed)?.columns())?;
+                finite("next_action_probabilities", p, count)?;
+                let off = |p: &[f32]| p.iter().any(|p| *p < 0.0) || (p.iter().sum::<f32>() - 1.0).abs() > 1e-3;
+                match p.chunks_exact(count).position(off) {
+                    None => Ok(()),
+                    Some(row) => Err(Error::Conflict(format!(
+                        "row {row} of next_action_probabilities is no distribution: {:?}",
+                        &p[row * count..(row + 1) * count]
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// The rows of each episode. Where nothing says that an episode ends, every transition is one of its own.
+    pub fn episodes(&self) -> Vec<Range<usize>> {
+        let n = self.states.len();
+        let ends = |i: usize| self.terminals[i] || self.truncations.is_some_and(|cut| cut[i]);
+        if !(0..n).any(ends) {
+            return (0..n).map(|i| i..i + 1).collect();
+        }
+        let mut start = 0;
+        let mut episodes = Vec::new();
+        for i in 0..n {
+            if ends(i) || i + 1 == n {
+                episodes.push(start..i + 1);
+                start = i + 1;
+            }
+        }
+        episodes
+    }
+}
+
+/// At most `most` groups of whole episodes that follow each other, of about the same number of rows.
+pub(super) fn groups(episodes: &[Range<usize>], most: usize) -> Vec<Range<usize>> {
+    let n = episodes.last().map_or(0, |last| last.end);
+    let size = n.div_ceil(most.max(1));
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for episode in episodes {
+        match groups.last_mut() {
+            Some(group) if episodes.len() > most && group.len() + episode.len() <= size => group.end = episode.end,
+            _ => groups.push(episode.clone()),
+        }
+    }
+    groups
+}

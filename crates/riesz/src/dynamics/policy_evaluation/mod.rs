@@ -1,0 +1,372 @@
+//! The value of a policy from logged transitions: V(s) = E[Σ_t γ^t r_t | s_0 = s] under the policy.
+
+mod choose;
+mod estimate;
+mod importance;
+mod log;
+mod options;
+mod points;
+mod steps;
+
+pub use estimate::PolicyValue;
+pub use log::{Log, Successors};
+pub use options::{EvaluationOptions, Functions, Method};
+pub use points::Arguments;
+
+use crate::data::{tiles, Rows};
+use crate::driver::Control;
+use crate::error::{Error, Result};
+use crate::model::{Container, Stored};
+use crate::operator::{Bellman, Discount};
+use crate::solver::{choose_ridge, choose_ridges, Addend, DualForm, Moments, Ridges, SaddleClosedForm, Solution};
+use crate::space::{Basis, Linear};
+use faer::Mat;
+use importance::Episodes;
+use points::{branches, Branch, Prepared, CHUNK};
+use serde::{Deserialize, Serialize};
+
+/// Groups of episodes that errors are computed from, at most.
+const GROUPS: usize = 512;
+/// Up to this many transitions a kernel model has an atom at every one (Algorithm 10).
+const ATOMS: usize = 2_000;
+
+/// An evaluated policy.
+///
+/// V is right where E[r + γV(s') − V(s) | s] = 0 for every s; a logged transition has one s' alone. The default method solves the
+/// saddle point of that equation over V and a dual function ([`crate::solver::SaddleClosedForm`]); others are there to compare
+/// ([`Method`]). From transitions with actions, and what the policy does afterwards, Q(s, a) is learnt in the same way.
+#[derive(Clone, Debug)]
+pub struct PolicyEvaluation {
+    header: Header,
+    /// V or Q; none for importance sampling.
+    f: Option<Linear>,
+    /// What each group of episodes adds to the coefficients, J×M.
+    influences: Vec<f64>,
+    /// Of methods that look at episodes: the estimate, and those of bootstrap samples, in order.
+    replicates: Vec<f64>,
+}
+
+/// Everything about an evaluation that is not a tensor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Header {
+    options: EvaluationOptions,
+    arguments: Arguments,
+    state_columns: usize,
+    bandwidth: Option<f64>,
+    ridges: Option<Ridges>,
+    held_out_error: Option<f64>,
+    transitions: usize,
+    episodes: usize,
+    estimate: Option<f64>,
+}
+
+/// What a fit chose.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvaluationSummary {
+    /// How.
+    pub method: Method,
+    /// γ.
+    pub discount: f64,
+    /// What the value is a function of.
+    pub arguments: Arguments,
+    /// Columns of the states.
+    pub state_columns: usize,
+    /// Functions of the basis; none for importance sampling.
+    pub features: Option<usize>,
+    /// σ, where there is one.
+    pub bandwidth: Option<f64>,
+    /// λ₁ and λ₂, where there are.
+    pub ridges: Option<Ridges>,
+    /// The squared norm of the mean residual on transitions that were held out, where ridges were chosen by it.
+    pub held_out_error: Option<f64>,
+    /// Transitions.
+    pub transitions: usize,
+    /// Episodes.
+    pub episodes: usize,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl PolicyEvaluation {
+    /// Evaluates a policy on a log.
+    pub fn fit(options: &EvaluationOptions, log: &Log<'_>, control: &mut Control<'_>) -> Result<Self> {
+        options.check()?;
+        log.check()?;
+        options.check_discount(log.terminals)?;
+        control.start(options.max_time);
+        let episodes = log.episodes();
+        let header = Header {
+            options: options.clone(),
+            arguments: Arguments::of(log)?,
+            state_columns: log.states.columns(),
+            bandwidth: None,
+            ridges: None,
+            held_out_error: None,
+            transitions: log.states.len(),
+            episodes: episodes.len(),
+            estimate: None,
+        };
+        let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates: Vec::new() };
+        if options.method.needs_episodes() && log.terminals.iter().chain(log.truncations.into_iter().flatten()).all(|end| !end) {
+            return Err(Error::Conflict(format!(
+                "the method needs episodes, and nothing in terminals or truncations says where one ends (method = {:?})",
+                options.method
+            )));
+        }
+        if options.method.has_function() {
+            evaluation.learn(&Prepared::new(log)?, &episodes, control)?;
+        }
+        if options.method.needs_episodes() {
+            evaluation.resample(log, &episodes)?;
+        }
+        Ok(evaluation)
+    }
+
+    /// The value function.
+    fn learn(
+        &mut self,
+        prepared: &Prepared<'_>,
+        episodes: &[std::ops::Range<usize>],
+        control: &mut Control<'_>,
+    ) -> Result<()> {
+        let options = &adapted(&self.header.options, prepared);
+        let (basis, bandwidth) = choose::choose(options, prepared)?;
+        control.check(0)?;
+        self.header.bandwidth = bandwidth;
+        let saddle = SaddleClosedForm {
+            operator: Bellman { discount: Discount::try_from(options.discount)? },
+            primal: basis.clone(),
+            dual: basis.clone(),
+            form: DualForm::Free,
+        };
+        let zeros = vec![0.0; prepared.log.states.len()];
+        prepared.with_transitions(|transitions| {
+            let parts = saddle.moments_in_parts(transitions, &zeros, 3)?;
+            control.check(0)?;
+            let (mut solution, ridges, error) = solve(options, &parts)?;
+            (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
+            if options.method.is_stochastic() {
+                let theta = steps::descend(options, prepared, basis.clone(), control)?;
+                solution.theta = Mat::from_fn(theta.len(), 1, |i, _| theta[i]);
+            }
+            let groups = log::groups(episodes, GROUPS);
+            let influences = saddle.influences(transitions, &zeros, &solution, &groups)?;
+            let n = zeros.len() as f64;
+            self.influences = influences.into_iter().flatten().map(|q| q / n).collect();
+            self.f = Some(Linear::with_coefficients(basis.clone(), solution.coefficients())?);
+            Ok(())
+        })
+    }
+
+    /// The estimate from episodes, and those of bootstrap samples of them.
+    fn resample(&mut self, log: &Log<'_>, episodes: &[std::ops::Range<usize>]) -> Result<()> {
+        let options = &self.header.options;
+        let values = match &self.f {
+            Some(_) => Some(self.around(log)?),
+            None => None,
+        };
+        let of_actions = self.header.arguments != Arguments::State;
+        let values = values.as_ref().map(|values| (&values[..], of_actions));
+        let estimator = Episodes::new(options.method, log, options.discount, episodes, values)?;
+        let ones = vec![1; estimator.len()];
+        self.header.estimate = Some(estimator.estimate(&ones, options.discount));
+        let discount = options.discount;
+        self.replicates = estimate::bootstrap(options.n_bootstrap, estimator.len(), options.seed, |counts| {
+            estimator.estimate(counts, discount)
+        });
+        Ok(())
+    }
+
+    /// At each transition: the value of what was done, of what follows (zero after the end), and of the state.
+    fn around(&self, log: &Log<'_>) -> Result<Vec<[f64; 3]>> {
+        let n = log.states.len();
+        let (own, state) = match self.header.arguments {
+            Arguments::State => (self.value(log.states, Successors::Unknown)?, None),
+            _ => {
+                let taken = log.actions.map_or(Successors::Unknown, Successors::Actions);
+                (self.value(log.states, taken)?, None::<Vec<f64>>)
+            }
+        };
+        let next = self.value(log.next_states, log.successors)?;
+        // V(s_t) is what followed the transition before, but for the first of an episode, where the policy at s_0 is not known
+        // and the action that was taken stands for it.
+        let state = state.unwrap_or_else(|| own.clone());
+        let going_on = |i: usize| if log.terminals[i] { 0.0 } else { next[i] };
+        Ok((0..n).map(|i| [own[i], going_on(i), state[i]]).collect())
+    }
+
+    /// What the fit chose.
+    pub fn summary(&self) -> EvaluationSummary {
+        let Header { options, arguments, state_columns, bandwidth, ridges, held_out_error, transitions, episodes, .. } =
+            &self.header;
+        EvaluationSummary {
+            method: options.method,
+            discount: options.discount,
+            arguments: *arguments,
+            state_columns: *state_columns,
+            features: self.f.as_ref().map(|f| f.basis().len()),
+            bandwidth: *bandwidth,
+            ridges: *ridges,
+            held_out_error: *held_out_error,
+            transitions: *transitions,
+            episodes: *episodes,
+            seed: options.seed.0,
+        }
+    }
+
+    fn function(&self) -> Result<&Linear> {
+        self.f.as_ref().ok_or_else(|| {
+            Error::Conflict("importance sampling gives one number, the value at the start of episodes, and no function".into())
+        })
+    }
+
+    /// V at `states`: of what is done there as `policy` says, where values of actions were learnt.
+    pub fn value(&self, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<f64>> {
+        let f = self.function()?;
+        let mut out = Vec::with_capacity(states.len());
+        self.with_features(states, policy, |psi| {
+            out.extend(psi.chunks_exact(f.basis().len()).map(|psi| product(psi, f.coefficients())));
+        })?;
+        Ok(out)
+    }
+
+    /// The standard errors of the same values: those of sums over independent episodes, to first order.
+    pub fn standard_errors(&self, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<f64>> {
+        let m = self.function()?.basis().len();
+        let groups = self.influences.len() / m;
+        let correction = groups as f64 / (groups as f64 - 1.0).max(1.0);
+        let mut out = Vec::with_capacity(states.len());
+        self.with_features(states, policy, |psi| {
+            out.extend(psi.chunks_exact(m).map(|psi| {
+                let squares: f64 = self.influences.chunks_exact(m).map(|q| product(psi, q).powi(2)).sum();
+                (correction * squares).sqrt()
+            }));
+        })?;
+        Ok(out)
+    }
+
+    /// Σ_a π(a | s) ψ(s, a) of some states at a time, n×M.
+    fn with_features(&self, states: Rows<'_>, policy: Successors<'_>, mut work: impl FnMut(&[f32])) -> Result<()> {
+        crate::error::same_columns(self.header.state_columns, states.columns())?;
+        states.check_finite("states")?;
+        let basis = self.function()?.basis();
+        let (d, m) = (basis.columns(), basis.len());
+        let all = branches(self.header.arguments, states, policy)?;
+        for start in (0..states.len()).step_by(CHUNK) {
+            let range = start..(start + CHUNK).min(states.len());
+            let mut sum = vec![0.0; range.len() * m];
+            for Branch { rows, probabilities } in &all {
+                let psi = features(basis, &rows[range.start * d..range.end * d])?;
+                for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
+                    let p = probabilities.as_ref().map_or(1.0, |p| p[range.start + i]);
+                    sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum += p * psi);
+                }
+            }
+            work(&sum);
+        }
+        Ok(())
+    }
+}
+
+/// ψ of some rows.
+fn features(basis: &Basis, x: &[f32]) -> Result<Vec<f32>> {
+    use rayon::prelude::*;
+    let (d, m) = (basis.columns(), basis.len());
+    let n = x.len() / d;
+    let parts: Vec<Vec<f32>> = tiles(n)
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .map(|tile| {
+            let mut psi = vec![0.0; tile.len() * m];
+            basis.fill(&x[tile.start * d..tile.end * d], &mut psi).map(|()| psi)
+        })
+        .collect::<Result<_>>()?;
+    Ok(parts.concat())
+}
+
+fn product(psi: &[f32], theta: &[f64]) -> f64 {
+    psi.iter().zip(theta).map(|(psi, theta)| f64::from(*psi) * theta).sum()
+}
+
+/// The settings of a basis that a method has by itself.
+fn adapted(options: &EvaluationOptions, prepared: &Prepared<'_>) -> EvaluationOptions {
+    let n = prepared.log.states.len();
+    let every = options.method == Method::KernelMdp
+        && options.features == Functions::Random
+        && options.n_features.is_none()
+        && n <= ATOMS;
+    match every {
+        true => EvaluationOptions { features: Functions::Atoms, n_features: Some(n), ..options.clone() },
+        false => options.clone(),
+    }
+}
+
+/// θ by the method, its ridges, and the held-out error where they were chosen.
+fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ridges, Option<f64>)> {
+    let Ok(parts) = <&[Moments; 3]>::try_from(parts) else {
+        return Err(Error::Empty { what: "transitions", needed: "three" });
+    };
+    let mut all = parts[0].clone();
+    parts[1..].iter().for_each(|part| all.add(part));
+    if matches!(options.method, Method::DualEmbedding | Method::DoublyRobust) {
+        let (ridges, error) = match (options.ridge, options.dual_ridge) {
+            (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
+            (primal, dual) => choose_ridges(parts, DualForm::Free, primal, dual).map(|(r, error)| (r, Some(error)))?,
+        };
+        return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));
+    }
+    let steps = options.iterations;
+    let fitted = |moments: &Moments, ridge: f64| moments.solve_fitted(ridge, steps);
+    let square = |moments: &Moments, ridge: f64| moments.solve_square(ridge).map(|solution| solution.theta);
+    let (ridge, error) = match (options.ridge, options.method) {
+        (Some(ridge), _) => (ridge, None),
+        (None, Method::FittedQ) => choose_ridge(parts, fitted).map(|(ridge, error)| (ridge, Some(error)))?,
+        (None, _) => choose_ridge(parts, square).map(|(ridge, error)| (ridge, Some(error)))?,
+    };
+    let mut solution = all.solve_square(ridge)?;
+    if options.method == Method::FittedQ {
+        solution.theta = fitted(&all, ridge)?;
+    }
+    Ok((solution, Ridges { primal: ridge, dual: 0.0 }, error))
+}
+
+impl Stored for PolicyEvaluation {
+    const KIND: &'static str = "policy_evaluation";
+
+    fn store(&self, container: &mut Container) -> Result<()> {
+        let mut header = self.header.clone();
+        header.options.max_time = None;
+        container.set_field("policy_evaluation", &header)?;
+        container.insert("replicates", vec![self.replicates.len()], self.replicates.clone())?;
+        let Some(f) = &self.f else { return Ok(()) };
+        let m = f.basis().len();
+        f.basis().store(container, "basis")?;
+        container.insert("coefficients", vec![m], f.coefficients().to_vec())?;
+        container.insert("influences", vec![self.influences.len() / m, m], self.influences.clone())
+    }
+
+    fn restore(container: &mut Container) -> Result<Self> {
+        let header: Header = container.field("policy_evaluation")?;
+        header.options.check()?;
+        let count = container.f64s("replicates")?.1.len();
+        let replicates = container.take_f64s("replicates", &[count])?;
+        let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates };
+        if evaluation.header.options.method.has_function() {
+            let m = container.f64s("coefficients")?.1.len();
+            let coefficients = container.take_f64s("coefficients", &[m])?;
+            let groups = container.f64s("influences")?.1.len() / m.max(1);
+            evaluation.influences = container.take_f64s("influences", &[groups, m])?;
+            let basis = Basis::restore(container, "basis")?;
+            let columns = evaluation.header.arguments.columns(evaluation.header.state_columns);
+            if basis.columns() != columns || basis.len() != m {
+                return Err(Error::Format("the value function does not fit its arguments".into()));
+            }
+            evaluation.f = Some(Linear::with_coefficients(basis, coefficients)?);
+        }
+        let Header { options, estimate, .. } = &evaluation.header;
+        if options.method.needs_episodes() && (estimate.is_none() || evaluation.replicates.is_empty()) {
+            return Err(Error::Format("an estimate from episodes is missing".into()));
+        }
+        Ok(evaluation)
+    }
+}

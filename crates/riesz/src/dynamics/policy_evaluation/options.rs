@@ -1,0 +1,172 @@
+//! What a user can say about the evaluation of a policy.
+
+use crate::error::{in_range, non_negative, positive, Error, Result};
+use crate::functions::Bandwidth;
+use crate::kernel::KernelSpec;
+use crate::random::Seed;
+use serde::{Deserialize, Serialize};
+
+/// How the value is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// The saddle point over V and its dual, in closed form (thesis chapter 5).
+    DualEmbedding,
+    /// The same by stochastic gradients (Algorithm 4).
+    EmbeddingSgd,
+    /// Least squares of temporal differences: E[φδ] = 0.
+    Lstd,
+    /// TD(0).
+    Td,
+    /// GTD2: stochastic gradients of the saddle point with one basis for both functions.
+    Gtd2,
+    /// The gradient of E δ², biased where transitions are random.
+    ResidualGradient,
+    /// A model of the transitions in the space of the kernel (Algorithms 10 and 11).
+    KernelMdp,
+    /// Fitted Q evaluation: regression of r + γV(s') again and again.
+    FittedQ,
+    /// Returns times the product of all ratios of an episode.
+    ImportanceSampling,
+    /// Rewards times the product of the ratios so far.
+    PerDecision,
+    /// The same, over the sum of these products.
+    WeightedPerDecision,
+    /// A value function corrected by the weighted temporal differences of each episode.
+    DoublyRobust,
+}
+
+impl Method {
+    /// Whether episodes, rather than transitions, are what is learnt from.
+    pub fn needs_episodes(self) -> bool {
+        matches!(self, Self::ImportanceSampling | Self::PerDecision | Self::WeightedPerDecision | Self::DoublyRobust)
+    }
+
+    /// Whether there is a value function in the end.
+    pub fn has_function(self) -> bool {
+        !self.needs_episodes() || self == Self::DoublyRobust
+    }
+
+    /// Whether it takes steps.
+    pub fn is_stochastic(self) -> bool {
+        matches!(self, Self::EmbeddingSgd | Self::Td | Self::Gtd2 | Self::ResidualGradient)
+    }
+}
+
+/// Which functions V is a combination of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Functions {
+    /// Random features of a kernel.
+    Random,
+    /// Kernel atoms at states that were seen.
+    Atoms,
+    /// One for every state; states are 0, 1, 2, ….
+    Table,
+    /// The columns of the states, and a constant.
+    Linear,
+}
+
+/// All settings of the evaluation of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default = "EvaluationOptions::unset")]
+pub struct EvaluationOptions {
+    /// How.
+    pub method: Method,
+    /// γ.
+    pub discount: f64,
+    /// Which functions V is a combination of.
+    pub features: Functions,
+    /// How many, where that is not given by the states; 512, or fewer where transitions are.
+    pub n_features: Option<usize>,
+    /// Kernel family.
+    pub kernel: KernelSpec,
+    /// σ in units of standardised columns; by held-out transitions where it is to be found.
+    pub bandwidth: Bandwidth,
+    /// λ₁ in units of the mean of the diagonal it is added to; by held-out transitions unless given.
+    pub ridge: Option<f64>,
+    /// λ₂, likewise.
+    pub dual_ridge: Option<f64>,
+    /// Transitions of a step.
+    pub batch_size: usize,
+    /// Passes over the transitions.
+    pub passes: usize,
+    /// Step size of V.
+    pub step: f64,
+    /// Step size of the dual.
+    pub dual_step: f64,
+    /// Whether steps fall like 1/√t and iterates are averaged with these weights, as published, rather than constant with the
+    /// average of the last half.
+    pub published: bool,
+    /// Steps of fitted Q evaluation.
+    pub iterations: usize,
+    /// Bootstrap samples of an interval.
+    pub n_bootstrap: usize,
+    /// Seed.
+    pub seed: Seed,
+    /// Seconds that steps may take.
+    pub max_time: Option<f64>,
+}
+
+impl EvaluationOptions {
+    /// The defaults, for this discount.
+    pub fn new(discount: f64, seed: Seed) -> Self {
+        Self { discount, seed, ..Self::unset() }
+    }
+
+    fn unset() -> Self {
+        Self {
+            method: Method::DualEmbedding,
+            discount: 0.99,
+            features: Functions::Random,
+            n_features: None,
+            kernel: KernelSpec::Gaussian,
+            bandwidth: Bandwidth::Auto,
+            ridge: None,
+            dual_ridge: None,
+            batch_size: 20,
+            passes: 1,
+            step: 0.5,
+            dual_step: 1.0,
+            published: false,
+            iterations: 1_000,
+            n_bootstrap: 1_000,
+            seed: Seed(0),
+            max_time: None,
+        }
+    }
+
+    /// Every setting is in its domain.
+    pub fn check(&self) -> Result<()> {
+        in_range("discount", self.discount, (0.0..=1.0).contains(&self.discount), "[0, 1]")?;
+        self.kernel.check()?;
+        if let Bandwidth::Value(value) = self.bandwidth {
+            positive("bandwidth", value)?;
+        }
+        if let Some(features) = self.n_features {
+            in_range("n_features", features as f64, (1..=1 << 16).contains(&features), "[1, 2^16]")?;
+        }
+        self.ridge.map_or(Ok(0.0), |ridge| non_negative("ridge", ridge))?;
+        self.dual_ridge.map_or(Ok(0.0), |ridge| non_negative("dual_ridge", ridge))?;
+        positive("batch_size", self.batch_size as f64)?;
+        positive("passes", self.passes as f64)?;
+        positive("step", self.step)?;
+        positive("dual_step", self.dual_step)?;
+        positive("iterations", self.iterations as f64)?;
+        in_range("n_bootstrap", self.n_bootstrap as f64, (20..=1 << 20).contains(&self.n_bootstrap), "[20, 2^20]")?;
+        self.max_time.map_or(Ok(0.0), |seconds| positive("max_time", seconds))?;
+        Ok(())
+    }
+
+    /// Refuses a discount of one where nothing ends.
+    pub(super) fn check_discount(&self, terminals: &[bool]) -> Result<()> {
+        if self.discount >= 1.0 && !terminals.contains(&true) {
+            return Err(Error::Conflict(
+                "discount = 1 needs transitions that end an episode, and none of terminals is true: values would be infinite; \
+                 lower discount"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
