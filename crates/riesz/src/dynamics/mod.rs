@@ -1,0 +1,3 @@
+//! Learning over dynamics: Markov decision processes and what is learnt about them.
+
+pub mod environment;
