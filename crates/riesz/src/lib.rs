@@ -54,6 +54,7 @@
 //! | --- | --- |
 //! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
 //! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
+//! | [`dynamics`] | learning over dynamics: environments, simulated many rows at a time |
 //! | [`gaussian`] | what Gaussian processes share: covariances, samples, hyper-parameters |
 //! | [`driver`] | the loop around every solver: batches, progress, cancellation, time budget, checkpoints |
 //! | [`solver`] | functional stochastic gradients, preconditioned ones, block functional descent, ridge |
@@ -73,6 +74,7 @@ pub mod compute;
 pub mod data;
 pub mod distributions;
 pub mod driver;
+pub mod dynamics;
 pub mod error;
 pub mod functions;
 pub mod gaussian;

@@ -1,3 +1,5 @@
-//! Learning over dynamics: conditional expectations, of which a sample has one outcome alone (thesis chapter 5).
+//! Learning over dynamics: Markov decision processes, and conditional expectations of which a sample has one outcome alone
+//! (thesis chapter 5).
 
+pub mod environment;
 pub mod policy_evaluation;

@@ -63,6 +63,16 @@ pub enum Stream {
     Topic = 18,
     /// Inducing inputs.
     Inducing = 19,
+    /// First states of episodes.
+    StartState = 24,
+    /// States of independent transitions.
+    SampledState = 25,
+    /// Noise of steps.
+    Transition = 26,
+    /// Noise of further next states of a state.
+    NextState = 27,
+    /// Noise of simulated returns.
+    Rollout = 28,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.
