@@ -4,12 +4,14 @@ mod average;
 mod dictionary;
 mod feature_expansion;
 mod fixed_features;
+mod network;
 
 pub use average::{Averaged, Averaging};
 pub use dictionary::{Budget, Dictionary};
 pub use feature_expansion::FeatureExpansion;
 pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;
+pub use network::{Network, NetworkConfig, NetworkParts, Nonlinearity, Optimiser};
 
 use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
