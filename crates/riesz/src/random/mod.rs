@@ -63,6 +63,10 @@ pub enum Stream {
     Topic = 18,
     /// Inducing inputs.
     Inducing = 19,
+    /// First weights of a network.
+    Network = 20,
+    /// Which of the points that may follow a transition is taken.
+    Successor = 21,
     /// First states of episodes.
     StartState = 24,
     /// States of independent transitions.

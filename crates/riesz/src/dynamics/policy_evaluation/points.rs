@@ -164,7 +164,7 @@ impl<'a> Prepared<'a> {
             return one.rows.clone();
         }
         let draw = |i: usize| {
-            let words = Address::new(seed, Stream::Synthetic, BlockIndex(i as u64), 0).words(0);
+            let words = Address::new(seed, Stream::Successor, BlockIndex(i as u64), 0).words(0);
             let (mut left, mut chosen) = (uniform_open(words[0]), 0);
             for (a, branch) in self.next.iter().enumerate() {
                 let p = branch.probabilities.as_ref().map_or(1.0, |p| f64::from(p[i]));

@@ -9,7 +9,7 @@ use crate::operator::{Bellman, Deterministic, Discount};
 use crate::solver::{
     DualForm, EmbeddingSgdConfig, FunctionalSgdConfig, SaddleState, Schedule, SgdState, TemporalDifference,
 };
-use crate::space::{Averaged, Basis, Linear};
+use crate::space::{Averaged, Averaging, Basis, Linear};
 
 /// θ of the averaged iterate.
 pub(super) fn descend(
@@ -57,4 +57,12 @@ pub(super) fn descend(
         }
     };
     Ok(f.average().coefficients().to_vec())
+}
+
+/// The average that a method returns: weighted by the steps as published, or of the last half of the iterates.
+fn rule(options: &EvaluationOptions, steps: u64) -> Averaging {
+    match options.published {
+        true => Averaging::StepSize,
+        false => Averaging::LastHalf(steps),
+    }
 }
