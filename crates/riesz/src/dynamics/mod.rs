@@ -2,4 +2,5 @@
 //! (thesis chapter 5).
 
 pub mod environment;
+pub mod hitting_time;
 pub mod policy_evaluation;

@@ -34,6 +34,7 @@ pub struct Transitions<'a> {
     rewards: &'a [f32],
     next: Next<'a>,
     terminal: &'a [bool],
+    discounts: Option<&'a [f32]>,
     ratios: Option<&'a [f32]>,
 }
 
@@ -54,7 +55,7 @@ impl<'a> Transitions<'a> {
     ) -> Result<Self> {
         same_rows("next_states", states.len(), next_states.len())?;
         same_columns(states.columns(), next_states.columns())?;
-        Self { states, rewards, next: Next::One(next_states), terminal, ratios: None }.checked()
+        Self { states, rewards, next: Next::One(next_states), terminal, discounts: None, ratios: None }.checked()
     }
 
     /// The same where x' is one of several points with known probabilities, over which the value is averaged exactly.
@@ -69,7 +70,15 @@ impl<'a> Transitions<'a> {
             same_columns(states.columns(), rows.columns())?;
             same_rows("next_action_probabilities", states.len(), probabilities.len())?;
         }
-        Self { states, rewards, next: Next::OneOf(next), terminal, ratios: None }.checked()
+        Self { states, rewards, next: Next::OneOf(next), terminal, discounts: None, ratios: None }.checked()
+    }
+
+    /// The same with a discount for each transition, which multiplies γ: e^{−q(s)} for the desirability of linearly solvable control,
+    /// Z(s) = e^{−q(s)} E[Z(s')] (thesis 5.5), where the reward of a terminal transition is e^{−q(s)} Z(s') and that of others zero.
+    pub fn discounted(self, discounts: &'a [f32]) -> Result<Self> {
+        same_rows("discounts", self.states.len(), discounts.len())?;
+        finite("discounts", discounts, 1)?;
+        Ok(Self { discounts: Some(discounts), ..self })
     }
 
     /// Transitions under another policy than the one whose value is asked for: ratios ρ = π(a | s)/π_b(a | s), which multiply
@@ -126,7 +135,8 @@ impl Operator for Bellman {
     type Batch<'a> = Transitions<'a>;
 
     fn points<'a>(&self, batch: Self::Batch<'a>) -> Vec<Points<'a>> {
-        let going_on = |i: usize| if batch.terminal[i] { 0.0 } else { self.discount.0 };
+        let own_discount = |i: usize| batch.discounts.map_or(1.0, |discounts| discounts[i]);
+        let going_on = |i: usize| if batch.terminal[i] { 0.0 } else { self.discount.0 * own_discount(i) };
         let own = match batch.ratios {
             None => Factors::Constant(-1.0),
             Some(_) => batch.factors(|_| -1.0),

@@ -11,13 +11,11 @@
 
 mod bellman;
 mod conditional;
-mod desirability;
 mod deterministic;
 mod evaluation;
 
 pub use bellman::{Bellman, Discount, Likely, Transitions};
 pub use conditional::{Conditional, ConditionalMean, Sampled};
-pub use desirability::{Desirability, PassiveTransitions};
 pub use deterministic::Deterministic;
 pub use evaluation::Evaluation;
 

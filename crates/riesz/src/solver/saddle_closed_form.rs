@@ -418,6 +418,15 @@ impl Moments {
         }
     }
 
+    /// G⁻¹E[φφ'ᵀ] = I + G⁻¹B for two tables and the Bellman residual without discount: the share of transitions from each state to
+    /// each other; a state without transitions has shares that are no numbers.
+    pub(crate) fn transition_matrix(&self) -> Mat<f64> {
+        let m = self.cross.ncols();
+        Mat::from_fn(m, m, |i, j| {
+            f64::from(u8::from(i == j)) * (self.gram[(i, i)] / self.gram[(i, i)]) + self.cross[(i, j)] / self.gram[(i, i)]
+        })
+    }
+
     /// E[φ((T f) − y)] at θ.
     fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
         (&self.cross * theta + &self.dual_constant - &self.dual_target) * faer::Scale(1.0 / self.rows)

@@ -30,6 +30,8 @@ pub struct Log<'a> {
     pub terminals: &'a [bool],
     /// Whether the episode was cut short after the transition, while the process went on.
     pub truncations: Option<&'a [bool]>,
+    /// A discount of its own for each transition, which multiplies γ.
+    pub discounts: Option<&'a [f32]>,
     /// π(a | s)/π_b(a | s) where the log is of another policy π_b.
     pub ratios: Option<&'a [f32]>,
     /// The actions of the policy afterwards.
@@ -49,6 +51,7 @@ impl<'a> Log<'a> {
             ("next_states", self.next_states.len()),
             ("terminals", self.terminals.len()),
             ("truncations", self.truncations.map_or(n, <[bool]>::len)),
+            ("discounts", self.discounts.map_or(n, <[f32]>::len)),
             ("weights", self.ratios.map_or(n, <[f32]>::len)),
         ] {
             same_rows(what, n, found)?;
@@ -57,6 +60,7 @@ impl<'a> Log<'a> {
         self.states.check_finite("states")?;
         self.next_states.check_finite("next_states")?;
         finite("rewards", self.rewards, 1)?;
+        finite("discounts", self.discounts.unwrap_or_default(), 1)?;
         if let Some(actions) = self.actions {
             actions.check_finite("actions")?;
         }

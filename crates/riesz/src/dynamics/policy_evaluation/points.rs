@@ -150,6 +150,10 @@ impl<'a> Prepared<'a> {
             ([one], []) => Transitions::new(given, log.rewards, rows(&one.rows)?, log.terminals)?,
             _ => Transitions::expected(given, log.rewards, &likely, log.terminals)?,
         };
+        let transitions = match log.discounts {
+            Some(discounts) => transitions.discounted(discounts)?,
+            None => transitions,
+        };
         work(match (self.arguments, log.ratios) {
             (Arguments::State, Some(ratios)) => transitions.weighted(ratios)?,
             // Q(s, a) is asked for at the action that was taken: nothing is to be weighted.
@@ -202,6 +206,7 @@ pub(super) struct Sampled {
     next: Vec<f32>,
     rewards: Vec<f32>,
     terminals: Vec<bool>,
+    discounts: Option<Vec<f32>>,
     ratios: Option<Vec<f32>>,
     zeros: Vec<f32>,
     ones: Vec<f32>,
@@ -218,8 +223,9 @@ impl Sampled {
         row(next, &mut self.next);
         self.rewards = some.iter().map(|&i| log.rewards[i as usize]).collect();
         self.terminals = some.iter().map(|&i| log.terminals[i as usize]).collect();
-        let ratios = log.ratios.filter(|_| arguments == Arguments::State);
-        self.ratios = ratios.map(|ratios| some.iter().map(|&i| ratios[i as usize]).collect());
+        let gathered = |values: &[f32]| some.iter().map(|&i| values[i as usize]).collect();
+        self.discounts = log.discounts.map(gathered);
+        self.ratios = log.ratios.filter(|_| arguments == Arguments::State).map(gathered);
         self.zeros.resize(some.len(), 0.0);
         self.ones.resize(some.len(), 1.0);
     }
@@ -231,11 +237,14 @@ impl Sampled {
 
     pub(super) fn transitions(&self) -> Result<Transitions<'_>> {
         let rows = |values| Rows::single(values, self.columns);
-        let plain = Transitions::new(rows(&self.given)?, &self.rewards, rows(&self.next)?, &self.terminals)?;
-        match &self.ratios {
-            Some(ratios) => plain.weighted(ratios),
-            None => Ok(plain),
+        let mut transitions = Transitions::new(rows(&self.given)?, &self.rewards, rows(&self.next)?, &self.terminals)?;
+        if let Some(discounts) = &self.discounts {
+            transitions = transitions.discounted(discounts)?;
         }
+        if let Some(ratios) = &self.ratios {
+            transitions = transitions.weighted(ratios)?;
+        }
+        Ok(transitions)
     }
 }
 
