@@ -53,16 +53,26 @@ impl HittingTime {
         let p = shares(states, next_states, count)?;
         check_irreducible(&p)?;
         // πᵀ(I − P) = 0 and Σπ = 1: in place of the last equation, which follows from the others.
-        let system =
-            Mat::from_fn(count, count, |i, j| if i + 1 == count { 1.0 } else { f64::from(u8::from(i == j)) - p[(j, i)] });
+        let system = Mat::from_fn(count, count, |i, j| {
+            if i + 1 == count {
+                1.0
+            } else {
+                f64::from(u8::from(i == j)) - p[(j, i)]
+            }
+        });
         let right = Mat::from_fn(count, 1, |i, _| f64::from(u8::from(i + 1 == count)));
         let pi = system.partial_piv_lu().solve(&right);
-        let fundamental = Mat::from_fn(count, count, |i, j| f64::from(u8::from(i == j)) - p[(i, j)] + pi[(j, 0)]);
+        let fundamental =
+            Mat::from_fn(count, count, |i, j| f64::from(u8::from(i == j)) - p[(i, j)] + pi[(j, 0)]);
         let z = fundamental.partial_piv_lu().solve(Mat::<f64>::identity(count, count));
         let time = |i: usize, j: usize| (f64::from(u8::from(i == j)) - z[(i, j)] + z[(j, j)]) / pi[(j, 0)];
         let times: Vec<f64> = (0..count * count).map(|k| time(k / count, k % count)).collect();
         if times.iter().any(|time| !time.is_finite() || *time < 1.0 - 1e-6) {
-            return Err(Error::NotPositiveDefinite { block: 0, size: count, raise: "the number of transitions" });
+            return Err(Error::NotPositiveDefinite {
+                block: 0,
+                size: count,
+                raise: "the number of transitions",
+            });
         }
         let stationary = (0..count).map(|t| 1.0 / times[t * count + t]).collect();
         Ok(Self { header: Header { states: count, transitions: states.len() }, times, stationary })

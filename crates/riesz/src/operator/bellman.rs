@@ -55,7 +55,8 @@ impl<'a> Transitions<'a> {
     ) -> Result<Self> {
         same_rows("next_states", states.len(), next_states.len())?;
         same_columns(states.columns(), next_states.columns())?;
-        Self { states, rewards, next: Next::One(next_states), terminal, discounts: None, ratios: None }.checked()
+        Self { states, rewards, next: Next::One(next_states), terminal, discounts: None, ratios: None }
+            .checked()
     }
 
     /// The same where x' is one of several points with known probabilities, over which the value is averaged exactly.

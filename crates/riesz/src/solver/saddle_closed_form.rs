@@ -390,7 +390,9 @@ impl Moments {
     fn check_square(&self) -> Result<()> {
         match (self.cross.nrows(), self.cross.ncols()) {
             (k, m) if k == m => Ok(()),
-            (k, m) => Err(Error::Conflict(format!("{k} equations for {m} unknowns; give both spaces one basis"))),
+            (k, m) => {
+                Err(Error::Conflict(format!("{k} equations for {m} unknowns; give both spaces one basis")))
+            }
         }
     }
 
@@ -423,7 +425,8 @@ impl Moments {
     pub(crate) fn transition_matrix(&self) -> Mat<f64> {
         let m = self.cross.ncols();
         Mat::from_fn(m, m, |i, j| {
-            f64::from(u8::from(i == j)) * (self.gram[(i, i)] / self.gram[(i, i)]) + self.cross[(i, j)] / self.gram[(i, i)]
+            f64::from(u8::from(i == j)) * (self.gram[(i, i)] / self.gram[(i, i)])
+                + self.cross[(i, j)] / self.gram[(i, i)]
         })
     }
 

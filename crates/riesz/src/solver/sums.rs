@@ -76,7 +76,7 @@ impl<P: Addend> Sums<P> {
     }
 
     /// The sum over all leaves, each of which must be there once.
-    pub(super) fn total(self, spare: &mut Vec<P>) -> Result<P> {
+    pub fn total(self, spare: &mut Vec<P>) -> Result<P> {
         let mut sum: Option<P> = None;
         let mut end = 0;
         for node in self.nodes {

@@ -41,7 +41,11 @@ impl<T: Conditional, F: Space> Solver for TemporalDifference<T, F> {
             *r = (w * delta / weight) as f32;
         }
         if !loss.is_finite() {
-            return Err(Error::Diverged { step: state.step as usize, objective: loss, lower: "the step size" });
+            return Err(Error::Diverged {
+                step: state.step as usize,
+                objective: loss,
+                lower: "the step size",
+            });
         }
         let step_size = self.schedule.at(state.step + 1);
         state.f.step(step_size, self.ridge, &[Terms::new(self.operator.given(batch), &residuals)])?;

@@ -41,11 +41,27 @@ const JITTER: f64 = 1e-6;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Spec {
-    Features { kernel: KernelSpec, bandwidth: f64, projection: Projection, form: FeatureForm, features: usize, seed: Seed },
-    Atoms { kernel: KernelSpec, bandwidth: f64 },
-    Table { states: usize },
-    Columns { columns: usize },
-    PerAction { actions: usize },
+    Features {
+        kernel: KernelSpec,
+        bandwidth: f64,
+        projection: Projection,
+        form: FeatureForm,
+        features: usize,
+        seed: Seed,
+    },
+    Atoms {
+        kernel: KernelSpec,
+        bandwidth: f64,
+    },
+    Table {
+        states: usize,
+    },
+    Columns {
+        columns: usize,
+    },
+    PerAction {
+        actions: usize,
+    },
 }
 
 impl Basis {
@@ -78,7 +94,10 @@ impl Basis {
             kernel.values(x, &points, out)?;
         }
         let entry = |i: usize, j: usize| f64::from(k[i * m + j]) + if i == j { JITTER } else { 0.0 };
-        let factor = Cholesky::of(SINGLE, "the distance of the atoms", || Ok(Mat::from_fn(m, m, entry)), &mut || Ok(()))?;
+        let factor =
+            Cholesky::of(SINGLE, "the distance of the atoms", || Ok(Mat::from_fn(m, m, entry)), &mut || {
+                Ok(())
+            })?;
         let mut inverse = Mat::<f64>::identity(m, m);
         factor.forward(inverse.as_mut());
         let inverse = Mat::from_fn(m, m, |i, j| inverse[(i, j)] as f32);
@@ -158,7 +177,11 @@ impl Basis {
             }
             Kind::Atoms { kernel, points, inverse } => {
                 scaling(kernel.scaling())?;
-                container.insert(&tensor("points"), vec![inverse.nrows(), kernel.columns()], points.clone())?;
+                container.insert(
+                    &tensor("points"),
+                    vec![inverse.nrows(), kernel.columns()],
+                    points.clone(),
+                )?;
                 Spec::Atoms { kernel: kernel.kernel().clone(), bandwidth: kernel.bandwidth() }
             }
             Kind::Table { states } => Spec::Table { states: *states },
@@ -187,7 +210,8 @@ impl Basis {
         let basis = match spec {
             Spec::Features { kernel, bandwidth, projection, form, features, seed } => {
                 let scaling = scaling(container)?;
-                let map = FeatureMap { kernel, bandwidth, projection, form, block_size: features, seed, scaling };
+                let map =
+                    FeatureMap { kernel, bandwidth, projection, form, block_size: features, seed, scaling };
                 map.check()?;
                 Self::features(map)?
             }
@@ -249,7 +273,8 @@ impl Basis {
                     kernel.values(x, points, k)?;
                 }
                 let n = k.len() / m;
-                let (k, out) = (MatRef::from_row_major_slice(&k, n, m), MatMut::from_row_major_slice_mut(out, n, m));
+                let (k, out) =
+                    (MatRef::from_row_major_slice(&k, n, m), MatMut::from_row_major_slice_mut(out, n, m));
                 matmul(out, Accum::Replace, k, inverse.transpose(), 1.0, Par::Seq);
             }
             Kind::Table { states } => {

@@ -1,7 +1,8 @@
 //! f = θᵀψ: a finite basis and coefficients in double precision.
 
+use super::average::RunningAverage;
 use super::basis::check_basis;
-use super::{Basis, Function, Space, Terms};
+use super::{Averaged, Averaging, Basis, Function, Space, Terms};
 use crate::data::{tiles, Rows};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -16,13 +17,14 @@ pub struct Linear {
     /// θ, M×C row-major.
     coefficients: Vec<f64>,
     outputs: usize,
+    average: Option<RunningAverage>,
 }
 
 impl Linear {
     /// The function zero with C outputs.
     pub fn new(basis: Basis, outputs: usize) -> Self {
         let coefficients = vec![0.0; basis.len() * outputs];
-        Self { basis, coefficients, outputs }
+        Self { basis, coefficients, outputs, average: None }
     }
 
     /// The function with coefficients θ, M×C row-major.
@@ -32,7 +34,7 @@ impl Linear {
             let expected = format!("a positive multiple of {m}");
             return Err(Error::Length { what: "the coefficients", expected, found });
         }
-        Ok(Self { basis, coefficients, outputs: found / m })
+        Ok(Self { basis, coefficients, outputs: found / m, average: None })
     }
 
     /// The basis.
@@ -106,6 +108,26 @@ impl Space for Linear {
         }
         let shrink = 1.0 - size * ridge;
         self.coefficients.iter_mut().zip(sums).for_each(|(a, sum)| *a = shrink * *a + size * sum);
+        if let Some(average) = &mut self.average {
+            average.take(size, 1.0, std::iter::once(&self.coefficients[..]));
+        }
         Ok(())
+    }
+}
+
+impl Averaged for Linear {
+    fn averaging(mut self, rule: Averaging) -> Self {
+        self.average = Some(RunningAverage::new(rule));
+        self
+    }
+
+    fn average(&self) -> Self {
+        let mean = self
+            .average
+            .as_ref()
+            .filter(|average| average.steps > 0)
+            .and_then(|average| average.values.first());
+        let coefficients = mean.unwrap_or(&self.coefficients).clone();
+        Self { basis: self.basis.clone(), coefficients, outputs: self.outputs, average: None }
     }
 }

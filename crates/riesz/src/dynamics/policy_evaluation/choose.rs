@@ -37,7 +37,9 @@ struct Ground<'a> {
 pub(super) fn choose(options: &EvaluationOptions, prepared: &Prepared<'_>) -> Result<(Basis, Option<f64>)> {
     let d = prepared.log.states.columns();
     match options.features {
-        Functions::Table => return Ok((per_action(Basis::table(states(prepared)?)?, prepared.arguments)?, None)),
+        Functions::Table => {
+            return Ok((per_action(Basis::table(states(prepared)?)?, prepared.arguments)?, None))
+        }
         Functions::Linear => {
             let columns = match prepared.arguments {
                 Arguments::Action(more) => d + more,
@@ -73,7 +75,12 @@ fn states(prepared: &Prepared<'_>) -> Result<usize> {
         for i in 0..rows.len() {
             let state = rows.value(i, 0);
             let inside = state >= 0.0 && state.fract() == 0.0 && state < f64::from(1 << 20);
-            crate::error::in_range("states", state, inside, "whole numbers from 0 to 2^20 - 1, for features = table")?;
+            crate::error::in_range(
+                "states",
+                state,
+                inside,
+                "whole numbers from 0 to 2^20 - 1, for features = table",
+            )?;
             most = most.max(state);
         }
     }
@@ -130,7 +137,8 @@ impl<'a> Ground<'a> {
         let mut best = (self.median, f64::INFINITY);
         for share in SHARES {
             let bandwidth = share * self.median;
-            let primal = self.basis(options.kernel.clone(), bandwidth, options.seed, self.features().min(256))?;
+            let primal =
+                self.basis(options.kernel.clone(), bandwidth, options.seed, self.features().min(256))?;
             let saddle = SaddleClosedForm {
                 operator: Bellman { discount: Discount::try_from(options.discount)? },
                 primal,
@@ -153,8 +161,11 @@ impl<'a> Ground<'a> {
                 let d = self.prepared.columns;
                 let n = self.prepared.given.len() / d;
                 let order = Permutation::new(seed, Stream::Inducing, BlockIndex(0), n);
-                let mut points: Vec<&[f32]> =
-                    order.indices().iter().map(|&i| &self.prepared.given[i as usize * d..][..self.columns]).collect();
+                let mut points: Vec<&[f32]> = order
+                    .indices()
+                    .iter()
+                    .map(|&i| &self.prepared.given[i as usize * d..][..self.columns])
+                    .collect();
                 points.truncate(features);
                 let points: Vec<f32> = points.concat();
                 Basis::atoms(ClosedForm::new(kernel, bandwidth, self.scaling.clone())?, &points)?

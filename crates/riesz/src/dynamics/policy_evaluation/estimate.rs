@@ -49,8 +49,10 @@ impl PolicyEvaluation {
             }
         })?;
         let value = values.iter().sum::<f64>() / n;
-        let spread = (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n * (n - 1.0).max(1.0))).sqrt();
-        let shares: Vec<f64> = self.influences.chunks_exact(m).map(|q| crate::linalg::dot(q, &mean)).collect();
+        let spread =
+            (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n * (n - 1.0).max(1.0))).sqrt();
+        let shares: Vec<f64> =
+            self.influences.chunks_exact(m).map(|q| crate::linalg::dot(q, &mean)).collect();
         let groups = shares.len() as f64;
         let centre = shares.iter().sum::<f64>() / groups;
         let inflate = (groups / (groups - 1.0).max(1.0)).sqrt();
@@ -58,7 +60,8 @@ impl PolicyEvaluation {
         let mut at = 0;
         let mut samples = bootstrap(options.n_bootstrap, shares.len(), options.seed, |counts| {
             at += 1;
-            let moved: f64 = shares.iter().zip(counts).map(|(q, &count)| (q - centre) * f64::from(count)).sum();
+            let moved: f64 =
+                shares.iter().zip(counts).map(|(q, &count)| (q - centre) * f64::from(count)).sum();
             value - inflate * moved + spread * normal(options.seed, at)
         });
         Ok(interval(value, &mut samples, confidence))
@@ -77,7 +80,12 @@ fn normal(seed: Seed, at: u64) -> f64 {
 }
 
 /// What `estimate` makes of samples of `n` groups with replacement, given how often each occurs.
-pub(super) fn bootstrap(replicates: usize, n: usize, seed: Seed, mut estimate: impl FnMut(&[u32]) -> f64) -> Vec<f64> {
+pub(super) fn bootstrap(
+    replicates: usize,
+    n: usize,
+    seed: Seed,
+    mut estimate: impl FnMut(&[u32]) -> f64,
+) -> Vec<f64> {
     let mut counts = vec![0; n];
     let mut one = |b: usize| {
         counts.fill(0);

@@ -51,8 +51,8 @@ impl Episodes {
             steps.push(own);
         }
         let of_actions = values.is_some_and(|(_, of_actions)| of_actions);
-        let values =
-            values.map(|(values, _)| episodes.iter().map(|episode| values[episode.clone()].to_vec()).collect());
+        let values = values
+            .map(|(values, _)| episodes.iter().map(|episode| values[episode.clone()].to_vec()).collect());
         Ok(Self { method, steps, values, of_actions })
     }
 

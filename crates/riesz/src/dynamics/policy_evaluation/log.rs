@@ -78,14 +78,17 @@ impl<'a> Log<'a> {
             )));
         }
         if ratios.iter().all(|&ratio| ratio == 0.0) {
-            return Err(Error::Conflict("weights are all zero: the policy never takes a logged action".into()));
+            return Err(Error::Conflict(
+                "weights are all zero: the policy never takes a logged action".into(),
+            ));
         }
         Ok(())
     }
 
     fn check_successors(&self) -> Result<()> {
         let (n, actions) = (self.states.len(), self.actions);
-        let needed = || Error::Empty { what: "actions", needed: "those that were taken, to learn values of actions" };
+        let needed =
+            || Error::Empty { what: "actions", needed: "those that were taken, to learn values of actions" };
         match self.successors {
             Successors::Unknown => Ok(()),
             Successors::Actions(next) => {
@@ -97,7 +100,8 @@ impl<'a> Log<'a> {
                 same_rows("next_action_probabilities", n, p.len() / count.max(1))?;
                 same_columns(1, actions.ok_or_else(needed)?.columns())?;
                 finite("next_action_probabilities", p, count)?;
-                let off = |p: &[f32]| p.iter().any(|p| *p < 0.0) || (p.iter().sum::<f32>() - 1.0).abs() > 1e-3;
+                let off =
+                    |p: &[f32]| p.iter().any(|p| *p < 0.0) || (p.iter().sum::<f32>() - 1.0).abs() > 1e-3;
                 match p.chunks_exact(count).position(off) {
                     None => Ok(()),
                     Some(row) => Err(Error::Conflict(format!(
@@ -135,7 +139,9 @@ pub(super) fn groups(episodes: &[Range<usize>], most: usize) -> Vec<Range<usize>
     let mut groups: Vec<Range<usize>> = Vec::new();
     for episode in episodes {
         match groups.last_mut() {
-            Some(group) if episodes.len() > most && group.len() + episode.len() <= size => group.end = episode.end,
+            Some(group) if episodes.len() > most && group.len() + episode.len() <= size => {
+                group.end = episode.end
+            }
             _ => groups.push(episode.clone()),
         }
     }

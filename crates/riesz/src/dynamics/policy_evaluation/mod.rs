@@ -18,7 +18,9 @@ use crate::driver::Control;
 use crate::error::{Error, Result};
 use crate::model::{Container, Stored};
 use crate::operator::{Bellman, Discount};
-use crate::solver::{choose_ridge, choose_ridges, Addend, DualForm, Moments, Ridges, SaddleClosedForm, Solution};
+use crate::solver::{
+    choose_ridge, choose_ridges, Addend, DualForm, Moments, Ridges, SaddleClosedForm, Solution,
+};
 use crate::space::{Basis, Linear};
 use faer::Mat;
 use importance::Episodes;
@@ -107,7 +109,9 @@ impl PolicyEvaluation {
             estimate: None,
         };
         let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates: Vec::new() };
-        if options.method.needs_episodes() && log.terminals.iter().chain(log.truncations.into_iter().flatten()).all(|end| !end) {
+        if options.method.needs_episodes()
+            && log.terminals.iter().chain(log.truncations.into_iter().flatten()).all(|end| !end)
+        {
             return Err(Error::Conflict(format!(
                 "the method needs episodes, and nothing in terminals or truncations says where one ends (method = {:?})",
                 options.method
@@ -197,8 +201,17 @@ impl PolicyEvaluation {
 
     /// What the fit chose.
     pub fn summary(&self) -> EvaluationSummary {
-        let Header { options, arguments, state_columns, bandwidth, ridges, held_out_error, transitions, episodes, .. } =
-            &self.header;
+        let Header {
+            options,
+            arguments,
+            state_columns,
+            bandwidth,
+            ridges,
+            held_out_error,
+            transitions,
+            episodes,
+            ..
+        } = &self.header;
         EvaluationSummary {
             method: options.method,
             discount: options.discount,
@@ -216,7 +229,10 @@ impl PolicyEvaluation {
 
     fn function(&self) -> Result<&Linear> {
         self.f.as_ref().ok_or_else(|| {
-            Error::Conflict("importance sampling gives one number, the value at the start of episodes, and no function".into())
+            Error::Conflict(
+                "importance sampling gives one number, the value at the start of episodes, and no function"
+                    .into(),
+            )
         })
     }
 
@@ -246,7 +262,12 @@ impl PolicyEvaluation {
     }
 
     /// Σ_a π(a | s) ψ(s, a) of some states at a time, n×M.
-    fn with_features(&self, states: Rows<'_>, policy: Successors<'_>, mut work: impl FnMut(&[f32])) -> Result<()> {
+    fn with_features(
+        &self,
+        states: Rows<'_>,
+        policy: Successors<'_>,
+        mut work: impl FnMut(&[f32]),
+    ) -> Result<()> {
         crate::error::same_columns(self.header.state_columns, states.columns())?;
         states.check_finite("states")?;
         let basis = self.function()?.basis();
@@ -292,11 +313,11 @@ fn product(psi: &[f32], theta: &[f64]) -> f64 {
 fn adapted(options: &EvaluationOptions, prepared: &Prepared<'_>) -> EvaluationOptions {
     let n = prepared.log.states.len();
     let every = options.method == Method::KernelMdp
-        && options.features == Functions::Random
+        && options.features == Functions::Atoms
         && options.n_features.is_none()
         && n <= ATOMS;
     match every {
-        true => EvaluationOptions { features: Functions::Atoms, n_features: Some(n), ..options.clone() },
+        true => EvaluationOptions { n_features: Some(n), ..options.clone() },
         false => options.clone(),
     }
 }
@@ -311,7 +332,9 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
     if matches!(options.method, Method::DualEmbedding | Method::DoublyRobust) {
         let (ridges, error) = match (options.ridge, options.dual_ridge) {
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
-            (primal, dual) => choose_ridges(parts, DualForm::Free, primal, dual).map(|(r, error)| (r, Some(error)))?,
+            (primal, dual) => {
+                choose_ridges(parts, DualForm::Free, primal, dual).map(|(r, error)| (r, Some(error)))?
+            }
         };
         return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));
     }

@@ -39,7 +39,10 @@ pub enum Method {
 impl Method {
     /// Whether episodes, rather than transitions, are what is learnt from.
     pub fn needs_episodes(self) -> bool {
-        matches!(self, Self::ImportanceSampling | Self::PerDecision | Self::WeightedPerDecision | Self::DoublyRobust)
+        matches!(
+            self,
+            Self::ImportanceSampling | Self::PerDecision | Self::WeightedPerDecision | Self::DoublyRobust
+        )
     }
 
     /// Whether there is a value function in the end.
@@ -77,7 +80,7 @@ pub struct EvaluationOptions {
     pub discount: f64,
     /// Which functions V is a combination of.
     pub features: Functions,
-    /// How many, where that is not given by the states; 512, or fewer where transitions are.
+    /// How many, where that is not given by the states; 512, or an eighth of the transitions where that is less.
     pub n_features: Option<usize>,
     /// Kernel family.
     pub kernel: KernelSpec,
@@ -118,7 +121,7 @@ impl EvaluationOptions {
         Self {
             method: Method::DualEmbedding,
             discount: 0.99,
-            features: Functions::Random,
+            features: Functions::Atoms,
             n_features: None,
             kernel: KernelSpec::Gaussian,
             bandwidth: Bandwidth::Auto,
@@ -153,7 +156,12 @@ impl EvaluationOptions {
         positive("step", self.step)?;
         positive("dual_step", self.dual_step)?;
         positive("iterations", self.iterations as f64)?;
-        in_range("n_bootstrap", self.n_bootstrap as f64, (20..=1 << 20).contains(&self.n_bootstrap), "[20, 2^20]")?;
+        in_range(
+            "n_bootstrap",
+            self.n_bootstrap as f64,
+            (20..=1 << 20).contains(&self.n_bootstrap),
+            "[20, 2^20]",
+        )?;
         self.max_time.map_or(Ok(0.0), |seconds| positive("max_time", seconds))?;
         Ok(())
     }

@@ -48,7 +48,12 @@ fn check_actions(name: &'static str, actions: Rows<'_>, count: usize) -> Result<
     for i in 0..actions.len() {
         let a = actions.value(i, 0);
         let inside = a >= 0.0 && a.fract() == 0.0 && a < count as f64;
-        in_range(name, a, inside, "the whole numbers from 0 up to the number of columns of the probabilities")?;
+        in_range(
+            name,
+            a,
+            inside,
+            "the whole numbers from 0 up to the number of columns of the probabilities",
+        )?;
     }
     Ok(())
 }
@@ -61,7 +66,11 @@ pub(super) struct Branch {
 }
 
 /// (s, a) for every action that may be taken at `states`.
-pub(super) fn branches(arguments: Arguments, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<Branch>> {
+pub(super) fn branches(
+    arguments: Arguments,
+    states: Rows<'_>,
+    policy: Successors<'_>,
+) -> Result<Vec<Branch>> {
     let n = states.len();
     match (arguments, policy) {
         (Arguments::State, Successors::Unknown) => {
@@ -111,7 +120,8 @@ fn beside(states: Rows<'_>, more: impl Fn(usize, &mut Vec<f32>)) -> Vec<f32> {
 }
 
 fn with_actions(states: Rows<'_>, actions: Rows<'_>) -> Branch {
-    let append = |i: usize, row: &mut Vec<f32>| row.extend((0..actions.columns()).map(|k| actions.value(i, k) as f32));
+    let append =
+        |i: usize, row: &mut Vec<f32>| row.extend((0..actions.columns()).map(|k| actions.value(i, k) as f32));
     Branch { rows: beside(states, append), probabilities: None }
 }
 
@@ -182,7 +192,10 @@ impl<'a> Prepared<'a> {
             }
             chosen
         };
-        (0..self.log.states.len()).flat_map(|i| &self.next[draw(i)].rows[i * d..(i + 1) * d]).copied().collect()
+        (0..self.log.states.len())
+            .flat_map(|i| &self.next[draw(i)].rows[i * d..(i + 1) * d])
+            .copied()
+            .collect()
     }
 
     /// Some of the transitions, as ones to learn from.
@@ -237,7 +250,8 @@ impl Sampled {
 
     pub(super) fn transitions(&self) -> Result<Transitions<'_>> {
         let rows = |values| Rows::single(values, self.columns);
-        let mut transitions = Transitions::new(rows(&self.given)?, &self.rewards, rows(&self.next)?, &self.terminals)?;
+        let mut transitions =
+            Transitions::new(rows(&self.given)?, &self.rewards, rows(&self.next)?, &self.terminals)?;
         if let Some(discounts) = &self.discounts {
             transitions = transitions.discounted(discounts)?;
         }
@@ -265,7 +279,8 @@ impl<'a> TransitionBatches<'a> {
         let n = prepared.log.states.len();
         let batch = Sampled { columns: prepared.columns, ..Sampled::default() };
         let next = prepared.drawn(seed);
-        let mut batches = Self { prepared, next, size: size.min(n), seed, order: Vec::new(), pass: 0, at: 0..n, batch };
+        let mut batches =
+            Self { prepared, next, size: size.min(n), seed, order: Vec::new(), pass: 0, at: 0..n, batch };
         batches.draw_order();
         batches
     }
@@ -277,7 +292,8 @@ impl<'a> TransitionBatches<'a> {
 
     fn draw_order(&mut self) {
         let n = self.prepared.log.states.len();
-        self.order = Permutation::new(self.seed, Stream::Shuffle, BlockIndex(self.pass), n).indices().to_vec();
+        self.order =
+            Permutation::new(self.seed, Stream::Shuffle, BlockIndex(self.pass), n).indices().to_vec();
         self.at = 0..n;
     }
 }
