@@ -228,7 +228,8 @@ pub fn adjoint(
     Ok(gradient.into_iter().map(|g| g as f32).collect())
 }
 
-fn add_in_order(sum: &mut [f64], partials: &[Vec<f32>]) {
+/// sum ← sum + Σ partials, one after the other.
+pub(crate) fn add_in_order(sum: &mut [f64], partials: &[Vec<f32>]) {
     for partial in partials {
         sum.iter_mut().zip(partial).for_each(|(s, &p)| *s += f64::from(p));
     }

@@ -47,10 +47,7 @@ impl ClosedForm {
     /// Appends rows of x, row-major, in the units of the kernel.
     pub fn input(&self, rows: &[f32], out: &mut Vec<f32>) {
         let unit = if self.kernel.has_bandwidth() { 1.0 / self.bandwidth } else { 1.0 } as f32;
-        let Scaling { shift, scale } = &self.scaling;
-        for row in rows.chunks_exact(self.columns()) {
-            out.extend(row.iter().zip(shift.iter().zip(scale)).map(|(x, (a, s))| (x - a) * s * unit));
-        }
+        self.scaling.apply(rows, unit, out);
     }
 
     /// k(x, a_j) for a point x and row-major points a_j, all from [`ClosedForm::input`].

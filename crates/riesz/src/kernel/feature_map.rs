@@ -44,6 +44,27 @@ impl Scaling {
     pub fn identity(columns: usize) -> Self {
         Self { shift: vec![0.0; columns], scale: vec![1.0; columns] }
     }
+
+    /// Refuses a scaling of no column, or of unequal parts.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { shift, scale } = self;
+        if shift.is_empty() {
+            return Err(Error::Empty { what: "the scaling of columns", needed: "one column" });
+        }
+        if shift.len() != scale.len() {
+            let expected = format!("{}, one for each column that is shifted", shift.len());
+            return Err(Error::Length { what: "the scale of the columns", expected, found: scale.len() });
+        }
+        Ok(())
+    }
+
+    /// Appends the row-major `rows` as (x − shift)·scale·unit.
+    pub(crate) fn apply(&self, rows: &[f32], unit: f32, out: &mut Vec<f32>) {
+        let columns = || self.shift.iter().zip(&self.scale);
+        for row in rows.chunks_exact(self.shift.len()) {
+            out.extend(row.iter().zip(columns()).map(|(x, (a, s))| (x - a) * s * unit));
+        }
+    }
 }
 
 /// Smallest padded dimension at which structured features are the default: below it their directions are too
@@ -89,14 +110,7 @@ impl FeatureMap {
     /// Checks the settings against each other, as every draw does.
     pub fn check(&self) -> Result<()> {
         positive("bandwidth", self.bandwidth)?;
-        let Scaling { shift, scale } = &self.scaling;
-        if shift.is_empty() {
-            return Err(Error::Empty { what: "the columns of a feature map", needed: "one column" });
-        }
-        if shift.len() != scale.len() {
-            let expected = format!("{}, one for each column that is shifted", shift.len());
-            return Err(Error::Length { what: "the scale of the columns", expected, found: scale.len() });
-        }
+        self.scaling.check()?;
         let m = self.block_size;
         let possible = m > 0 && m <= 1 << 20 && m.is_multiple_of(2 * FEATURE_MULTIPLE);
         in_range("block_size", m as f64, possible, "positive multiples of 64 up to 2^20")?;
@@ -111,7 +125,7 @@ impl FeatureMap {
             }
         }
         if self.projection == Projection::Dense {
-            room("frequencies", "block_size or the columns of X", &[self.block_size, shift.len()], 4)?;
+            room("frequencies", "block_size or the columns of X", &[self.block_size, self.columns()], 4)?;
         }
         let isotropic = self.kernel.spectral().is_some_and(|kernel| kernel.is_isotropic());
         if self.projection == Projection::Structured && !isotropic {

@@ -63,6 +63,8 @@ pub enum Stream {
     Topic = 18,
     /// Inducing inputs.
     Inducing = 19,
+    /// First weights of a network.
+    Network = 20,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.

@@ -6,6 +6,7 @@ mod dictionary;
 mod feature_expansion;
 mod fixed_features;
 mod linear;
+mod network;
 
 pub use average::{Averaged, Averaging};
 pub use basis::Basis;
@@ -14,6 +15,7 @@ pub use feature_expansion::FeatureExpansion;
 pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;
 pub use linear::Linear;
+pub use network::{Network, NetworkConfig, NetworkParts, Nonlinearity, Optimiser};
 
 use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
