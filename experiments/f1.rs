@@ -109,7 +109,7 @@ pub fn run(
     let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, batch, seed, Scaling::identity(2))?;
     let schedule = Schedule::Inverse { theta, delay };
     let solver = FunctionalSgdConfig { schedule, ridge }.build(Evaluation, &Square { outputs: 1 })?;
-    let f = FeatureExpansion::new(map, vec![0.0]).averaging(Averaging { power: 0.0 });
+    let f = FeatureExpansion::new(map, vec![0.0]).averaging(Averaging::Power(0.0));
     let mut state = SgdState::new(f);
     let (mut points, mut ended, ones) = (Vec::new(), None, vec![1.0; batch]);
     for step in 1..=settings.rows / batch {

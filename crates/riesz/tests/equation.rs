@@ -94,6 +94,7 @@ impl Spaces {
             config,
             steps: 0,
             averaging: None,
+            step_sizes: 0.0,
             parameters: vec![0.0; 3 * offset.len()],
             moments: vec![],
             average: vec![],
@@ -191,7 +192,7 @@ fn assert_close(f: &dyn Function, expected: &[f64], what: &str) {
     }
 }
 
-/// Runs the solver beside the textbook; compares the last iterate and the average.
+/// Runs the solver beside the textbook; compares the last iterate and all averages.
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
 fn compare<'a, T: Exact + Copy, F: Averaged>(
     what: &str,
@@ -205,16 +206,30 @@ fn compare<'a, T: Exact + Copy, F: Averaged>(
 ) {
     let loss = spec.build(if spec.is_classification() { 3 } else { 2 }).unwrap();
     let solver = config.build::<T, F>(operator, &*loss).unwrap();
-    let f = start(&offset(loss.outputs())).averaging(Averaging { power: 0.0 });
-    let mut state = SgdState::new(f);
-    for _ in 0..steps {
-        solver.step(&mut state, Samples { batch, targets, weights: &WEIGHTS }).unwrap();
-    }
     let iterates = textbook(&*loss, config, steps, targets, observation, kernel);
-    assert_close(&state.f, &iterates[steps - 1], &format!("{what}, {spec}, last"));
-    let mean = |i: usize| iterates.iter().map(|f| f[i]).sum::<f64>() / steps as f64;
-    let mean: Vec<f64> = (0..iterates[0].len()).map(mean).collect();
-    assert_close(&state.f.average(), &mean, &format!("{what}, {spec}, average"));
+    for (rule, weight) in averages(config.schedule, steps) {
+        let mut state = SgdState::new(start(&offset(loss.outputs())).averaging(rule));
+        for _ in 0..steps {
+            solver.step(&mut state, Samples { batch, targets, weights: &WEIGHTS }).unwrap();
+        }
+        assert_close(&state.f, &iterates[steps - 1], &format!("{what}, {spec}, last"));
+        let total: f64 = weight.iter().sum();
+        let mean = |i: usize| iterates.iter().zip(&weight).map(|(f, w)| w * f[i]).sum::<f64>() / total;
+        let mean: Vec<f64> = (0..iterates[0].len()).map(mean).collect();
+        assert_close(&state.f.average(), &mean, &format!("{what}, {spec}, {rule:?}"));
+    }
+}
+
+/// Rules of averaging, and the weights they give to all iterates.
+fn averages(schedule: Schedule, steps: usize) -> [(Averaging, Vec<f64>); 4] {
+    let of = |weight: &dyn Fn(usize) -> f64| (1..=steps).map(weight).collect::<Vec<_>>();
+    let from = |first: usize| of(&|t| f64::from(u8::from(t >= first)));
+    [
+        (Averaging::Power(0.0), of(&|_| 1.0)),
+        (Averaging::StepSize, of(&|t| schedule.at(t as u64))),
+        (Averaging::Tail, from((steps + 1).next_power_of_two() / 4)),
+        (Averaging::LastHalf(steps as u64), from(steps.div_ceil(2))),
+    ]
 }
 
 /// Every space with one operator.
@@ -413,7 +428,7 @@ fn error_of_a_sine(nonlinearity: Nonlinearity, seed: u64) -> f64 {
     let y: Vec<f32> = x.iter().map(|x| (3.0 * x).sin()).collect();
     let settings = NetworkConfig { hidden: vec![32, 32], nonlinearity, optimiser: Optimiser::ADAM };
     let f = settings.build(Scaling::identity(1), vec![0.0], Seed(seed)).unwrap();
-    let mut state = SgdState::new(f.averaging(Averaging { power: 3.0 }));
+    let mut state = SgdState::new(f.averaging(Averaging::Power(3.0)));
     let config = FunctionalSgdConfig { schedule: Schedule::Constant { step: 0.01 }, ridge: 0.0 };
     let loss = Square { outputs: 1 };
     let solver = config.build(Evaluation, &loss).unwrap();

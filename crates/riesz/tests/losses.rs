@@ -297,7 +297,7 @@ fn descend(state: &mut SgdState<FeatureExpansion>, step: f64, loss: &dyn Loss, x
 
 fn begin(start: Vec<f32>) -> SgdState<FeatureExpansion> {
     let map = FeatureMap::new(KernelSpec::Gaussian, 0.5, 64, Seed(1), Scaling::identity(1)).unwrap();
-    SgdState::new(FeatureExpansion::new(map, start).averaging(Averaging { power: 0.0 }))
+    SgdState::new(FeatureExpansion::new(map, start).averaging(Averaging::Power(0.0)))
 }
 
 fn values(f: &FeatureExpansion, x: &[f32]) -> Vec<f32> {

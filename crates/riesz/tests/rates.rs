@@ -103,7 +103,7 @@ impl FourPoints {
         let solver = FunctionalSgdConfig { schedule, ridge: RIDGE }.build(Evaluation, &*loss).unwrap();
         let map =
             FeatureMap::new(KernelSpec::Gaussian, BANDWIDTH, 64, Seed(seed), Scaling::identity(2)).unwrap();
-        let f = FeatureExpansion::new(map, vec![0.0; OUTPUTS]).averaging(Averaging { power: 0.0 });
+        let f = FeatureExpansion::new(map, vec![0.0; OUTPUTS]).averaging(Averaging::Power(0.0));
         let mut state = SgdState::new(f);
         let mut deviations = Vec::new();
         for t in 1..=times[times.len() - 1] {

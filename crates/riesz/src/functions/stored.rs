@@ -58,10 +58,48 @@ pub(crate) fn take_iterate(
     let [last, mean] = ["iterate.coefficients", "iterate.average"];
     let count = container.f32s(last)?.1.len();
     let averages = container.f64s(mean)?.1.len();
-    if !count.is_multiple_of(map.block_size * outputs) || averages != 0 && averages != count {
+    let kept = iterate.averaging.map_or(1, |(rule, _)| rule.kept());
+    if !count.is_multiple_of(map.block_size * outputs) || averages != 0 && averages != kept * count {
         return Err(Error::Format("the iterate of the stream does not fit its features".into()));
     }
     iterate.coefficients = container.take_f32s(last, &[count])?;
     iterate.average = container.take_f64s(mean, &[averages])?;
     Ok(FeatureExpansion::from_iterate(map, offset, iterate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Rows;
+    use crate::kernel::KernelSpec;
+    use crate::random::Seed;
+    use crate::space::{Averaged, Averaging, Space, Terms};
+
+    /// An iterate goes on from a file by every rule of averaging, and the number of its averages is that of its rule.
+    #[test]
+    fn averages_go_on_from_a_file() {
+        let map = FeatureMap::new(KernelSpec::Gaussian, 1.0, 64, Seed(1), Scaling::identity(2)).unwrap();
+        let step = |f: &mut FeatureExpansion, t: i32| {
+            let x = [0.3 * t as f32, -0.5];
+            let terms = Terms::new(Rows::single(&x, 2).unwrap(), &[1.0]);
+            f.step(1.0 / f64::from(t), 0.1, &[terms]).unwrap();
+        };
+        for rule in [Averaging::Power(3.0), Averaging::StepSize, Averaging::Tail, Averaging::LastHalf(6)] {
+            let mut f = FeatureExpansion::new(map.clone(), vec![0.0]).limited_to(4).averaging(rule);
+            for t in 1..7 {
+                let mut container = Container::new("model");
+                insert_iterate(&mut container, &f).unwrap();
+                let mut read = take_iterate(&mut container, map.clone(), 1).unwrap();
+                step(&mut f, t);
+                step(&mut read, t);
+                assert_eq!(read.iterate(), f.iterate(), "{rule:?}, step {t}");
+            }
+            let mut container = Container::new("model");
+            insert_iterate(&mut container, &f).unwrap();
+            let other = if rule == Averaging::Tail { Averaging::StepSize } else { Averaging::Tail };
+            container.header["iterate"]["averaging"][0] = serde_json::to_value(other).unwrap();
+            let error = take_iterate(&mut container, map.clone(), 1).unwrap_err().to_string();
+            assert!(error.contains("does not fit its features"), "{error}");
+        }
+    }
 }

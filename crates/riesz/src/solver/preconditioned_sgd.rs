@@ -82,7 +82,7 @@ impl<'l> PreconditionedSgd<'l> {
         averaging: Option<f64>,
     ) -> Result<PreconditionedState> {
         let Samples { batch, targets, weights } = samples;
-        let f = f.cleared().averaging(Averaging { power: averaging.unwrap_or(AVERAGING) });
+        let f = f.cleared().averaging(Averaging::Power(averaging.unwrap_or(AVERAGING)));
         let phi = FeatureMatrix::new(f.map(), f.device(), batch)?;
         let (m, mass) = (phi.features() as f64, weights.iter().map(|&w| f64::from(w)).sum::<f64>());
         let start = f.offset().repeat(weights.len());

@@ -152,9 +152,7 @@ impl Dictionary {
         self.weights.drain(j * c..(j + 1) * c);
         self.norms.remove(j);
         if let Some(average) = &mut self.average {
-            average.values.iter_mut().for_each(|values| {
-                values.drain((j * c).min(values.len())..((j + 1) * c).min(values.len()));
-            });
+            average.remove(j * c..(j + 1) * c);
         }
     }
 
@@ -245,7 +243,7 @@ impl Space for Dictionary {
         }
         self.keep_budget();
         if let Some(average) = &mut self.average {
-            average.take(self.scale, std::iter::once(&self.weights[..]));
+            average.take(size, self.scale, std::iter::once(&self.weights[..]));
         }
         Ok(())
     }

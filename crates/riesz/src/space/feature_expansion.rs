@@ -1,6 +1,6 @@
 //! f = offset + Σ_b α_bᵀ φ_b: seeded and growing.
 
-use super::average::RunningAverage;
+use super::average::{is_zero, RunningAverage};
 use super::{check_columns, Averaged, Averaging, FeatureSpace, Function, Space, Terms};
 use crate::compute::{self, Device, FeatureBlock};
 use crate::data::{Rows, TILE};
@@ -35,11 +35,14 @@ pub struct FeatureExpansion {
 pub(crate) struct Iterate {
     scale: f64,
     most: usize,
-    averaging: Option<(Averaging, u64)>,
+    pub averaging: Option<(Averaging, u64)>,
+    /// Σ γ_s, where the average needs it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    step_sizes: f64,
     /// All blocks, m×C each; a tensor of the file.
     #[serde(skip)]
     pub coefficients: Vec<f32>,
-    /// Their averages; likewise.
+    /// Their averages, [`Averaging::kept`] for each; likewise.
     #[serde(skip)]
     pub average: Vec<f64>,
 }
@@ -131,8 +134,9 @@ impl FeatureExpansion {
             scale: self.scale,
             most: self.most,
             averaging: average.map(|average| (average.rule, average.steps)),
+            step_sizes: average.map_or(0.0, |average| average.step_sizes),
             coefficients: self.blocks.concat(),
-            average: average.map_or_else(Vec::new, |average| average.values.concat()),
+            average: average.map_or_else(Vec::new, RunningAverage::numbers),
         }
     }
 
@@ -142,10 +146,9 @@ impl FeatureExpansion {
         let mut f = Self::new(map, offset).limited_to(iterate.most);
         f.blocks = iterate.coefficients.chunks(size).map(<[f32]>::to_vec).collect();
         f.scale = iterate.scale;
-        f.average = iterate.averaging.map(|(rule, steps)| {
-            let values = iterate.average.chunks(size).map(<[f64]>::to_vec).collect();
-            RunningAverage { rule, steps, values }
-        });
+        f.average = iterate
+            .averaging
+            .map(|of| RunningAverage::from_numbers(of, iterate.step_sizes, &iterate.average, size));
         f
     }
 
@@ -234,20 +237,20 @@ impl FeatureExpansion {
             .iter_mut()
             .zip(step)
             .for_each(|(a, d)| *a = (f64::from(*a) + size * f64::from(*d)) as f32);
-        self.take_average();
+        self.take_average(size);
     }
 
-    /// Forgets the iterates averaged so far.
+    /// Forgets the iterates averaged so far but for the present one, as if a step of size 1 had led to it.
     pub(super) fn restart_average(&mut self) {
         if let Some(average) = &mut self.average {
             *average = RunningAverage::new(average.rule);
         }
-        self.take_average();
+        self.take_average(1.0);
     }
 
-    fn take_average(&mut self) {
+    fn take_average(&mut self, size: f64) {
         if let Some(average) = &mut self.average {
-            average.take(self.scale, self.blocks.iter().map(|block| &block[..]));
+            average.take(size, self.scale, self.blocks.iter().map(|block| &block[..]));
         }
     }
 
@@ -290,7 +293,7 @@ impl Space for FeatureExpansion {
         } else {
             self.refine(size, terms)?;
         }
-        self.take_average();
+        self.take_average(size);
         Ok(())
     }
 }

@@ -231,7 +231,7 @@ impl Stream {
             let mut f =
                 FeatureExpansion::new(map, offset).limited_to(options.max_blocks.unwrap_or(usize::MAX));
             if let Some(power) = options.averaging {
-                f = f.averaging(Averaging { power });
+                f = f.averaging(Averaging::Power(power));
             }
             let learner = Learner::DoublyStochastic(Box::new(SgdState::new(f)));
             return Ok(Self { standard, units, seen: 0.0, learner });

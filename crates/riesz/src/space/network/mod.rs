@@ -8,7 +8,7 @@ mod tests;
 pub use layers::Nonlinearity;
 pub use optimiser::Optimiser;
 
-use super::average::RunningAverage;
+use super::average::{is_zero, RunningAverage};
 use super::{check_columns, Averaged, Averaging, Function, Space, Terms};
 use crate::compute::{add_in_order, check_length};
 use crate::data::Rows;
@@ -87,13 +87,16 @@ pub struct NetworkParts {
     pub steps: u64,
     /// How iterates are averaged, and how many were.
     pub averaging: Option<(Averaging, u64)>,
+    /// Σ γ_s over these, where the average needs it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step_sizes: f64,
     /// P parameters: W_l (outputs×inputs, row-major) and b_l, layer by layer; a tensor of the file.
     #[serde(skip)]
     pub parameters: Vec<f32>,
     /// Moments of the optimiser: none, or P of the first kind and P of the second; likewise.
     #[serde(skip)]
     pub moments: Vec<f32>,
-    /// Their average, where one has begun; likewise.
+    /// Averages of the parameters, where one has begun: P numbers, or twice P for [`Averaging::Tail`]; likewise.
     #[serde(skip)]
     pub average: Vec<f64>,
 }
@@ -170,23 +173,21 @@ impl Network {
             averaging: average.map(|average| (average.rule, average.steps)),
             parameters: self.theta.clone(),
             moments: self.moments.clone(),
-            average: average.map_or_else(Vec::new, |average| average.values.concat()),
+            step_sizes: average.map_or(0.0, |average| average.step_sizes),
+            average: average.map_or_else(Vec::new, RunningAverage::numbers),
         }
     }
 
     /// The network that has these parts.
     pub fn from_parts(scaling: Scaling, offset: Vec<f32>, parts: NetworkParts) -> Result<Self> {
-        let NetworkParts { config, steps, averaging, parameters: theta, moments, average } = parts;
+        let NetworkParts { config, steps, averaging, step_sizes, parameters: theta, moments, average } =
+            parts;
         let layers = config.check(&scaling, offset.len())?;
         check_length("the parameters of a network", layers.parameters(), theta.len())?;
         check_length("the moments of a network", config.optimiser.moments() * theta.len(), moments.len())?;
-        let averaged = averaging.is_some_and(|(_, steps)| steps > 0);
-        let expected = if averaged { theta.len() } else { 0 };
-        check_length("the average of a network", expected, average.len())?;
-        let average = averaging.map(|(rule, steps)| {
-            let values = if averaged { vec![average] } else { Vec::new() };
-            RunningAverage { rule, steps, values }
-        });
+        let kept = averaging.filter(|(_, steps)| *steps > 0).map_or(0, |(rule, _)| rule.kept());
+        check_length("the average of a network", kept * theta.len(), average.len())?;
+        let average = averaging.map(|of| RunningAverage::from_numbers(of, step_sizes, &average, theta.len()));
         Ok(Self { config, scaling, offset, layers, theta, moments, steps, average })
     }
 
@@ -258,7 +259,7 @@ impl Space for Network {
         let optimiser = self.config.optimiser;
         optimiser.step(self.steps, size, &gradient, &mut self.theta, &mut self.moments);
         if let Some(average) = &mut self.average {
-            average.take(1.0, std::iter::once(&self.theta[..]));
+            average.take(size, 1.0, std::iter::once(&self.theta[..]));
         }
         Ok(())
     }

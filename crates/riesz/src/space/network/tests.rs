@@ -222,45 +222,50 @@ fn the_number_of_threads_changes_no_bit() {
     }
 }
 
-/// A network through the parts of a file takes the same steps; its average is that of the parameters.
+/// A network through the parts of a file takes the same steps, by every optimiser and average.
 #[test]
 fn parts_make_the_same_network() {
     let (x, w) = (numbers(COLUMNS * 9, 0.71), numbers(OUTPUTS * 9, 1.37));
     let terms = [Terms::new(Rows::single(&x, COLUMNS).unwrap(), &w)];
-    for optimiser in [Optimiser::Sgd, Optimiser::ADAM] {
-        let mut f = network(&[4, 5], Nonlinearity::Relu, optimiser).averaging(Averaging { power: 0.0 });
-        assert_eq!(f.average().theta, f.theta);
-        let mut sum = vec![0.0; f.theta.len()];
-        for t in 0..6 {
-            if t == 3 {
-                let parts = f.parts();
-                let mut read: NetworkParts =
-                    serde_json::from_str(&serde_json::to_string(&parts).unwrap()).unwrap();
-                assert!(read.parameters.is_empty());
-                (read.parameters, read.moments) = (parts.parameters.clone(), parts.moments.clone());
-                read.average.clone_from(&parts.average);
-                assert_eq!(read, parts);
-                let copy = Network::from_parts(scaling(), f.offset().to_vec(), read).unwrap();
-                let mut one = f.clone();
-                let mut other = copy.clone();
-                one.step(0.1, 0.2, &terms).unwrap();
-                other.step(0.1, 0.2, &terms).unwrap();
-                assert_eq!(one.parts(), other.parts());
-                f = copy;
-            }
-            f.step(0.1, 0.2, &terms).unwrap();
-            sum.iter_mut().zip(&f.theta).for_each(|(sum, theta)| *sum += f64::from(*theta));
+    let rules = [Averaging::Power(0.0), Averaging::StepSize, Averaging::Tail, Averaging::LastHalf(7)];
+    for (optimiser, rule) in rules.iter().flat_map(|rule| [(Optimiser::Sgd, *rule), (Optimiser::ADAM, *rule)])
+    {
+        let mut f = network(&[4, 5], Nonlinearity::Relu, optimiser).averaging(rule);
+        for t in 1..8 {
+            let parts = f.parts();
+            let mut read: NetworkParts =
+                serde_json::from_str(&serde_json::to_string(&parts).unwrap()).unwrap();
+            assert!(read.parameters.is_empty());
+            (read.parameters, read.moments) = (parts.parameters.clone(), parts.moments.clone());
+            read.average.clone_from(&parts.average);
+            assert_eq!(read, parts);
+            let mut copy = Network::from_parts(scaling(), f.offset().to_vec(), read).unwrap();
+            f.step(0.1 / f64::from(t), 0.2, &terms).unwrap();
+            copy.step(0.1 / f64::from(t), 0.2, &terms).unwrap();
+            assert_eq!(f.parts(), copy.parts(), "{optimiser:?}, {rule:?}, step {t}");
         }
-        for (mean, sum) in f.average().theta.iter().zip(sum) {
-            assert!((f64::from(*mean) - sum / 6.0).abs() < 2.0 * UNIT * mean.abs().max(1e-3) as f64);
-        }
+    }
+}
+
+/// The average is that of the parameters, and f itself before the first step.
+#[test]
+fn parameters_are_averaged() {
+    let (x, w) = (numbers(COLUMNS * 9, 0.71), numbers(OUTPUTS * 9, 1.37));
+    let mut f = network(&[4, 5], Nonlinearity::Relu, Optimiser::ADAM).averaging(Averaging::Power(0.0));
+    assert_eq!(f.average().theta, f.theta);
+    let mut sum = vec![0.0; f.theta.len()];
+    for _ in 0..6 {
+        f.step(0.1, 0.2, &[Terms::new(Rows::single(&x, COLUMNS).unwrap(), &w)]).unwrap();
+        sum.iter_mut().zip(&f.theta).for_each(|(sum, theta)| *sum += f64::from(*theta));
+    }
+    for (mean, sum) in f.average().theta.iter().zip(sum) {
+        assert!((f64::from(*mean) - sum / 6.0).abs() < 2.0 * UNIT * f64::from(mean.abs().max(1e-3)));
     }
 }
 
 #[test]
 fn parts_of_another_length_are_refused() {
-    let parts =
-        network(&[4], Nonlinearity::Tanh, Optimiser::ADAM).averaging(Averaging { power: 0.0 }).parts();
+    let parts = network(&[4], Nonlinearity::Tanh, Optimiser::ADAM).averaging(Averaging::Power(0.0)).parts();
     let no = |change: &dyn Fn(&mut NetworkParts), what: &str| {
         let mut parts = parts.clone();
         change(&mut parts);
@@ -270,7 +275,8 @@ fn parts_of_another_length_are_refused() {
     no(&|parts| parts.parameters.truncate(3), "the parameters of a network has 3 numbers, expected 26");
     no(&|parts| parts.moments.clear(), "the moments of a network has 0 numbers, expected 52");
     no(&|parts| parts.average.push(0.0), "the average of a network has 1 numbers, expected 0");
-    no(&|parts| parts.averaging = Some((Averaging { power: 0.0 }, 1)), "the average of a network has 0");
+    no(&|parts| parts.averaging = Some((Averaging::Power(0.0), 1)), "the average of a network has 0");
+    no(&|parts| parts.averaging = Some((Averaging::Tail, 1)), "has 0 numbers, expected 52");
     no(&|parts| parts.config.optimiser = Optimiser::Sgd, "the moments of a network has 52");
     no(&|parts| parts.config.hidden[0] = 0, "the size of a hidden layer = 0");
     assert!(Network::from_parts(scaling(), vec![0.0; OUTPUTS], parts).is_ok());
