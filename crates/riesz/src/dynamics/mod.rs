@@ -1,6 +1,8 @@
 //! Learning over dynamics: Markov decision processes, and conditional expectations of which a sample has one outcome alone
 //! (thesis chapter 5).
 
+mod bandwidth;
 pub mod environment;
 pub mod hitting_time;
+pub mod invariance;
 pub mod policy_evaluation;

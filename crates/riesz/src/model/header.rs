@@ -9,7 +9,7 @@ use std::fmt;
 /// Version of the header that this build writes, and the only one it reads.
 pub const FORMAT_VERSION: u64 = 2;
 /// Every kind of file there is, and what people call it.
-const KINDS: [(&str, &str); 12] = [
+const KINDS: [(&str, &str); 13] = [
     ("model", "kernel machine"),
     ("gaussian_process", "Gaussian process"),
     ("novelty", "novelty detector"),
@@ -19,6 +19,7 @@ const KINDS: [(&str, &str); 12] = [
     ("kernel_density", "kernel density"),
     ("sparse_gaussian_process", "sparse Gaussian process"),
     ("topics", "topic model"),
+    ("invariance", "invariant function"),
     ("policy_evaluation", "policy evaluation"),
     ("hitting_time", "chain of hitting times"),
     ("checkpoint", "checkpoint"),

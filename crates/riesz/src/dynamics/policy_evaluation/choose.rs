@@ -3,23 +3,15 @@
 use super::options::{EvaluationOptions, Functions};
 use super::points::{Arguments, Prepared};
 use crate::data::Rows;
+use crate::dynamics::bandwidth;
 use crate::error::{Error, Result};
 use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::Bandwidth;
 use crate::kernel::{ClosedForm, FeatureMap, KernelSpec, Scaling};
 use crate::operator::{Bellman, Discount};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
-use crate::solver::{choose_ridges, DualForm, SaddleClosedForm};
 use crate::space::Basis;
 
-/// Transitions on which bandwidths are compared.
-const RACED: usize = 16_384;
-/// Features of the functions in whose span they are compared.
-const JUDGES: usize = 256;
-/// Below this many transitions the median distance is taken.
-const LEAST: usize = 300;
-/// Candidates, as shares of the median distance.
-const SHARES: [f64; 6] = [2.0, 1.0, 0.5, 0.25, 0.125, 0.0625];
 /// Features, unless their number is given.
 const FEATURES: usize = 512;
 
@@ -121,38 +113,24 @@ impl<'a> Ground<'a> {
         match self.options.bandwidth {
             _ if !self.options.kernel.has_bandwidth() => Ok(1.0),
             Bandwidth::Value(value) => Ok(value),
-            Bandwidth::Auto if n >= LEAST => self.race(),
+            Bandwidth::Auto if n >= bandwidth::LEAST => self.race(),
             Bandwidth::Auto | Bandwidth::Median => Ok(self.median),
             // Columns are standardised: their variance is one.
             Bandwidth::Scale => Ok((0.5 * self.columns as f64).sqrt()),
         }
     }
 
-    /// The bandwidth whose closed form leaves the least held-out error, in the span of functions of all lengths.
+    /// The bandwidth of the least held-out error.
     fn race(&self) -> Result<f64> {
         let Self { options, prepared, .. } = self;
-        let sampled = prepared.sample(RACED, options.seed);
-        let judge = KernelSpec::RationalQuadratic(1.0);
-        let judge = self.basis(judge, 0.25 * self.median, Seed(options.seed.0 ^ 1), JUDGES)?;
-        let mut best = (self.median, f64::INFINITY);
-        for share in SHARES {
-            let bandwidth = share * self.median;
-            let primal =
-                self.basis(options.kernel.clone(), bandwidth, options.seed, self.features().min(256))?;
-            let saddle = SaddleClosedForm {
-                operator: Bellman { discount: Discount::try_from(options.discount)? },
-                primal,
-                dual: judge.clone(),
-                form: DualForm::Free,
-            };
-            let parts = saddle.moments_in_parts(sampled.transitions()?, sampled.targets(), 3)?;
-            let Ok(parts) = <[_; 3]>::try_from(parts) else { continue };
-            let (_, error) = choose_ridges(&parts, DualForm::Free, options.ridge, options.dual_ridge)?;
-            if error < best.1 {
-                best = (bandwidth, error);
-            }
-        }
-        Ok(best.0)
+        let sampled = prepared.sample(bandwidth::RACED, options.seed);
+        let all_lengths = KernelSpec::RationalQuadratic(1.0);
+        let judge =
+            self.basis(all_lengths, 0.25 * self.median, Seed(options.seed.0 ^ 1), bandwidth::JUDGES)?;
+        let operator = Bellman { discount: Discount::try_from(options.discount)? };
+        let features = self.features().min(bandwidth::SOME);
+        let primal = |bandwidth: f64| self.basis(options.kernel.clone(), bandwidth, options.seed, features);
+        bandwidth::best(operator, (sampled.transitions()?, sampled.targets()), &judge, self.median, primal)
     }
 
     fn basis(&self, kernel: KernelSpec, bandwidth: f64, seed: Seed, features: usize) -> Result<Basis> {
