@@ -39,6 +39,7 @@ test: $(MODULE)
 	$(VENV_PYTHON) -m pytest
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" docs/execute README.md python
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" docs/execute docs/tutorial.md python sh
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" docs/execute docs/environments.md python
 
 # Only libraries are documented: the library riesz and the command riesz would write to the same folder.
 lint: export PYO3_PYTHON := $(CURDIR)/$(VENV_PYTHON)
@@ -61,7 +62,7 @@ bench-kernels:
 $(TOOLS): Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "riesz needs Python 3.10 or later")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas pytest ruff mypy
+	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas gymnasium pytest ruff mypy
 	@touch $@
 
 $(PEERS): benchmarks/functions/requirements.txt $(TOOLS)

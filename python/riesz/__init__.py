@@ -4,12 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from riesz._errors import FitError, InvalidInput, RieszError
+from riesz._registration import register_now_or_later
 from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
     from riesz._bayesian_logistic_regression import BayesianLogisticRegression
     from riesz._classifier import KernelClassifier
     from riesz._density_ratio import DensityRatioEstimator
+    from riesz._environment import Environment
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._kernel_density import KernelDensity
@@ -27,6 +29,7 @@ __all__ = [
     "BayesianLogisticRegression",
     "CollapseWarning",
     "DensityRatioEstimator",
+    "Environment",
     "FitError",
     "GaussianProcessRegressor",
     "InvalidInput",
@@ -56,6 +59,7 @@ _LATER = {
     "CollapseWarning": "_posterior",
     "BayesianLogisticRegression": "_bayesian_logistic_regression",
     "DensityRatioEstimator": "_density_ratio",
+    "Environment": "_environment",
     "GaussianProcessRegressor": "_gaussian_process",
     "KernelClassifier": "_classifier",
     "KernelDensity": "_kernel_density",
@@ -80,3 +84,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+register_now_or_later()

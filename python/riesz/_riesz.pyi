@@ -403,3 +403,43 @@ class ParticlePosterior:
     def save(self, path: str | os.PathLike[str], note: str) -> None: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[ParticlePosterior, str]: ...
+
+class Environment:
+    @staticmethod
+    def named(name: str) -> Environment: ...
+    def summary(self) -> dict[str, Any]: ...
+    def reset(
+        self, n: int, *, seed: int, episode: int = 0, n_jobs: int | None = None
+    ) -> NDArray[np.float64]: ...
+    def sample(self, n: int, *, seed: int, n_jobs: int | None = None) -> NDArray[np.float64]: ...
+    def actions(
+        self, states: NDArray[np.float64], *, n_jobs: int | None = None
+    ) -> NDArray[np.float64]: ...
+    def step(
+        self,
+        states: NDArray[np.float64],
+        actions: NDArray[np.float64],
+        *,
+        seed: int,
+        step: int = 0,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
+    def transitions(
+        self, n: int, *, seed: int, n_jobs: int | None = None
+    ) -> tuple[
+        tuple[NDArray[np.float64], NDArray[np.float64]],
+        tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]],
+    ]: ...
+    def next_states(
+        self, states: NDArray[np.float64], k: int, *, seed: int, n_jobs: int | None = None
+    ) -> NDArray[np.float64]: ...
+    def values(
+        self,
+        states: NDArray[np.float64],
+        *,
+        rollouts: int,
+        steps: int | None = None,
+        discount: float | None = None,
+        seed: int,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

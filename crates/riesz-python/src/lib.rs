@@ -7,6 +7,7 @@ mod arrays;
 mod attend;
 mod density;
 mod detector;
+mod environment;
 mod errors;
 mod features;
 mod files;
@@ -33,6 +34,7 @@ mod _riesz {
     use crate::{
         density::Density,
         detector::Detector,
+        environment::Environment,
         features::{fit_features, transform_features},
         files::file_kind,
         machine::Machine,
