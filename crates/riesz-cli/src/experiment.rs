@@ -23,6 +23,10 @@ pub(crate) mod d3;
 pub(crate) mod d4;
 #[path = "../../../experiments/d5.rs"]
 pub(crate) mod d5;
+#[path = "../../../experiments/e1.rs"]
+pub(crate) mod e1;
+#[path = "../../../experiments/e3.rs"]
+pub(crate) mod e3;
 #[path = "../../../experiments/f1.rs"]
 pub(crate) mod f1;
 #[path = "../../../experiments/f2.rs"]
@@ -89,6 +93,12 @@ pub(crate) enum Name {
     /// Sparse Gaussian process on 2^11 rows of a function of one variable: mean and variance against the exact process
     #[value(name = "D5")]
     D5,
+    /// Learning from noisy inputs: Embedding-SGD and the closed form beside sample averages and virtual samples
+    #[value(name = "E1")]
+    E1,
+    /// Policy evaluation in three environments: Bellman errors and errors of the value, nine methods
+    #[value(name = "E3")]
+    E3,
 }
 
 /// Arguments of `riesz experiment`.
@@ -125,6 +135,9 @@ pub(crate) struct Arguments {
     /// Rows per step of the streams of F3 to F5; documents per step of D4
     #[arg(long, value_parser = count)]
     pub(crate) batch: Option<usize>,
+    /// Only this environment of E3: navigation, cart_pole_swing_up or puma560
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
     /// Features per block of F3 to F10
     #[arg(long, value_parser = count)]
     pub(crate) block_size: Option<usize>,
@@ -182,6 +195,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::D3 => reported("D3", arguments, |console| d3::run(arguments, console)),
         Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
         Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),
+        Name::E1 => reported("E1", arguments, |console| e1::run(arguments, console)),
+        Name::E3 => reported("E3", arguments, |console| e3::run(arguments, console)),
     }
 }
 
