@@ -4,6 +4,7 @@
 //! One file per command; [`plot`] draws the pictures of the demonstration and of the experiments.
 
 mod demo;
+mod evaluate_policy;
 mod experiment;
 mod failure;
 mod fit;
@@ -37,6 +38,8 @@ enum Command {
     Fit(Box<fit::Arguments>),
     /// Predict the rows of a data file.
     Predict(predict::Arguments),
+    /// Find the value of a policy from logged transitions.
+    EvaluatePolicy(evaluate_policy::Arguments),
     /// Show what a model file holds.
     Info(info::Arguments),
     /// Learn handwritten digits and a noisy function, and draw what came of it.
@@ -71,6 +74,7 @@ fn execute(cli: &Cli) -> Outcome<()> {
     pool.install(|| match &cli.command {
         Command::Fit(arguments) => fit::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
+        Command::EvaluatePolicy(arguments) => evaluate_policy::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Experiment(arguments) => experiment::run(arguments),
