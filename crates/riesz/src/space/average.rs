@@ -73,11 +73,11 @@ impl RunningAverage {
 
     /// Takes the iterate with coefficients scale·`parts` that a step of `size` γ led to; coefficients that are new were zero
     /// before.
-    pub(crate) fn take<'a>(
+    pub(crate) fn take<'a, T: Copy + Into<f64> + 'a>(
         &mut self,
         size: f64,
         scale: f64,
-        parts: impl ExactSizeIterator<Item = &'a [f32]> + Clone,
+        parts: impl ExactSizeIterator<Item = &'a [T]> + Clone,
     ) {
         self.steps += 1;
         let t = self.steps;
@@ -144,16 +144,16 @@ fn alike(first: u64, t: u64) -> f64 {
 }
 
 /// mean ← mean + share·(scale·part − mean) for each of `parts`.
-fn mix<'a>(
+fn mix<'a, T: Copy + Into<f64> + 'a>(
     values: &mut Vec<Vec<f64>>,
     share: f64,
     scale: f64,
-    parts: impl ExactSizeIterator<Item = &'a [f32]>,
+    parts: impl ExactSizeIterator<Item = &'a [T]>,
 ) {
     values.resize(parts.len(), Vec::new());
     for (mean, part) in values.iter_mut().zip(parts) {
         mean.resize(part.len(), 0.0);
-        mean.iter_mut().zip(part).for_each(|(mean, &a)| *mean += share * (scale * f64::from(a) - *mean));
+        mean.iter_mut().zip(part).for_each(|(mean, &a)| *mean += share * (scale * a.into() - *mean));
     }
 }
 
