@@ -345,7 +345,7 @@ fn transitions_of_unequal_length_and_discounts_outside_their_range_are_refused()
     let error = Transitions::new(states, &[0.0; 5], states, &[false; POINTS]).unwrap_err();
     assert!(matches!(error, Error::RowCount { what: "rewards", .. }), "{error}");
     let error = Transitions::new(states, &[0.0; POINTS], states, &[false; 3]).unwrap_err();
-    assert!(matches!(error, Error::RowCount { what: "terminal", found: 3, .. }), "{error}");
+    assert!(matches!(error, Error::RowCount { what: "terminals", found: 3, .. }), "{error}");
     for value in [-0.1, 1.1, f64::NAN] {
         assert!(matches!(Discount::try_from(value), Err(Error::OutOfRange { name: "discount", .. })));
     }
