@@ -8,7 +8,7 @@
 //! samples z of each x, or one. The error is that of E[f(z) | x] against the function without noise, at 401 places, its
 //! expectation over z by quadrature. Embedding-SGD has constant steps 0.3 and 1, the dual v = u + y, λ₂ = 10⁻⁴ and the average of the
 //! last half of the iterates, or somewhat more; sample averages (SAA) and virtual samples the same step and average. The published form has γ/√t
-//! for both functions, γ = 3, and the average with these weights.
+//! for both functions, γ = 12, and the average with these weights.
 
 use super::common::{Console, Report};
 use super::Arguments;
@@ -131,7 +131,7 @@ fn course(method: Method, data: &Data, looks: &[usize]) -> Outcome<Vec<f64>> {
     let (square, weights) = (Square { outputs: 1 }, vec![1.0; BATCH * data.z.len()]);
     let config = match method {
         Method::Published => {
-            EmbeddingSgdConfig { form: DualForm::Shifted, ..EmbeddingSgdConfig::published(3.0) }
+            EmbeddingSgdConfig { form: DualForm::Shifted, ..EmbeddingSgdConfig::published(12.0) }
         }
         _ => EmbeddingSgdConfig {
             primal: Schedule::Constant { step: STEP },

@@ -7,7 +7,7 @@
 //!
 //! V has kernel atoms at 512 states for all methods but GTD2 and the residual gradient, which have 256 random features as in the
 //! text; the bandwidth is the one that the closed form chose by held-out transitions. Steps are 3 and 3, constant, with the average of
-//! the last half; the published form has 10/√t for both functions and the average with these weights.
+//! the last half; the published form has 20/√t for both functions and the average with these weights.
 
 use super::common::{Console, Report};
 use super::Arguments;
@@ -104,7 +104,7 @@ fn options(
 ) -> EvaluationOptions {
     let few = matches!(method, Method::Gtd2 | Method::ResidualGradient);
     let step = match (published, few) {
-        (true, _) => 10.0,
+        (true, _) => 20.0,
         (false, true) => 1.0,
         (false, false) => 3.0,
     };

@@ -12,6 +12,9 @@ use riesz::distributions::models::sparse_gp::SparseProcess;
 use riesz::distributions::models::{Family, GeneralisedLinear};
 use riesz::distributions::{adaptive, AdaptiveOptions, Posterior};
 use riesz::driver::{CheckpointPolicy, Control};
+use riesz::dynamics::hitting_time::HittingTime;
+use riesz::dynamics::invariance::InvariantFunction;
+use riesz::dynamics::policy_evaluation::{Arguments, PolicyEvaluation, Successors};
 use riesz::functions::{
     Bandwidth, ColumnScaling, DensityRatio, GaussianProcess, KernelMachine, NoveltyDetector, OnlineMachine,
     Options, Task, Training,
@@ -28,7 +31,7 @@ pub type Use = Box<dyn FnOnce()>;
 pub type Reader = fn(&[u8]) -> Option<Use>;
 
 /// Every reader by the name of its seeds and of its libFuzzer target.
-pub const READERS: [(&str, Reader); 18] = [
+pub const READERS: [(&str, Reader); 21] = [
     ("container", container),
     ("model", model),
     ("gaussian_process", gaussian_process),
@@ -39,6 +42,9 @@ pub const READERS: [(&str, Reader); 18] = [
     ("posterior", posterior),
     ("kernel_density", kernel_density),
     ("topics", topics),
+    ("policy_evaluation", policy_evaluation),
+    ("hitting_time", hitting_time),
+    ("invariance", invariance),
     ("checkpoint", checkpoint),
     ("posterior_checkpoint", posterior_checkpoint),
     ("csv", csv),
@@ -145,6 +151,31 @@ pub fn topics(bytes: &[u8]) -> Option<Use> {
     stored::<TopicModel>(bytes, |topics| {
         with_rows(topics.summary().columns, |rows| drop((topics.transform(rows), topics.components())));
     })
+}
+
+/// An evaluated policy.
+pub fn policy_evaluation(bytes: &[u8]) -> Option<Use> {
+    stored::<PolicyEvaluation>(bytes, |evaluation| {
+        with_rows(evaluation.summary().state_columns, |rows| {
+            let zeros = [0.0; 2];
+            let policy = match evaluation.arguments() {
+                Arguments::State => Successors::Unknown,
+                _ => Successors::Actions(Rows::single(&zeros, 1).expect("two actions")),
+            };
+            let _ = (evaluation.value(rows, policy), evaluation.standard_errors(rows, policy));
+            let _ = evaluation.estimate(Some((rows, policy)), 0.9);
+        });
+    })
+}
+
+/// Hitting times.
+pub fn hitting_time(bytes: &[u8]) -> Option<Use> {
+    stored::<HittingTime>(bytes, |chain| drop((chain.expected(0, 0), chain.stationary().len())))
+}
+
+/// An invariant function.
+pub fn invariance(bytes: &[u8]) -> Option<Use> {
+    stored::<InvariantFunction>(bytes, |f| with_rows(f.summary().columns, |rows| drop(f.evaluate(rows))))
 }
 
 /// The file of a checkpoint, one for every thread.

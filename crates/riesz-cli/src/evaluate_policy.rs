@@ -15,7 +15,6 @@ use riesz::kernel::KernelSpec;
 use riesz::model::Stored;
 use riesz::random::Seed;
 use riesz::Error;
-use serde::de::DeserializeOwned;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -82,7 +81,8 @@ impl Columns {
         let (path, d) = (arguments.transitions.display(), table.columns);
         if table.names.is_empty() {
             let message = format!("{path}: the columns have no names");
-            return Err(Failure::bad_input(message).hint("the first line says which column is what: x,reward,next_x,terminal"));
+            return Err(Failure::bad_input(message)
+                .hint("the first line says which column is what: x,reward,next_x,terminal"));
         }
         let (names, values) = (table.names.clone(), table.into_dense()?);
         let place = |name: &str| names.iter().position(|other| other == name);
@@ -107,7 +107,8 @@ impl Columns {
             .collect();
         if pairs.is_empty() {
             let message = format!("{path}: no column is there twice, as x and as {NEXT}x");
-            return Err(Failure::bad_input(message).hint("a transition leads from the columns of a state to those after next_"));
+            return Err(Failure::bad_input(message)
+                .hint("a transition leads from the columns of a state to those after next_"));
         }
         let both = |of: fn(&(usize, usize)) -> usize| -> Vec<f32> {
             values.chunks_exact(d).flat_map(|row| pairs.iter().map(move |pair| row[of(pair)])).collect()
@@ -147,18 +148,12 @@ impl Columns {
     }
 }
 
-/// A name as serde knows it.
-fn named<T: DeserializeOwned>(setting: &str, name: &str) -> Outcome<T> {
-    serde_json::from_value(serde_json::Value::from(name))
-        .map_err(|error| Failure::bad_input(format!("--{setting} {name}: {error}")))
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     [&arguments.out, &arguments.model].into_iter().flatten().try_for_each(|path| check_folder_of(path))?;
     let options = EvaluationOptions {
-        method: named("method", &arguments.method)?,
-        features: named::<Functions>("features", &arguments.features)?,
+        method: arguments.method.parse()?,
+        features: arguments.features.parse::<Functions>()?,
         n_features: arguments.n_features,
         kernel: arguments.kernel.clone(),
         bandwidth: arguments.bandwidth,
@@ -201,15 +196,24 @@ fn describe(arguments: &Arguments, columns: &Columns, evaluation: &PolicyEvaluat
     let found = evaluation.estimate(initial, arguments.confidence)?;
     lines.add("method", arguments.method.as_str());
     lines.add("states", listed(columns.names.iter().map(String::as_str)));
-    lines.add("transitions", format!("{} in {} episodes", grouped(facts.transitions), grouped(facts.episodes)));
+    lines.add(
+        "transitions",
+        format!("{} in {} episodes", grouped(facts.transitions), grouped(facts.episodes)),
+    );
     if let (Some(features), Some(bandwidth)) = (facts.features, facts.bandwidth) {
-        lines.add("features", format!("{} {}, bandwidth {}", grouped(features), arguments.features, significant(bandwidth)));
+        lines.add(
+            "features",
+            format!("{} {}, bandwidth {}", grouped(features), arguments.features, significant(bandwidth)),
+        );
     }
     if let Some(ridges) = facts.ridges.filter(|_| !matches!(facts.method, Method::Td | Method::Gtd2)) {
         lines.add("ridges", format!("{:e}, {:e}", ridges.primal, ridges.dual));
     }
     let interval = format!("{} to {}", significant(found.low), significant(found.high));
-    lines.add("value", format!("{} ({interval}, {:.0} %)", significant(found.value), 100.0 * found.confidence));
+    lines.add(
+        "value",
+        format!("{} ({interval}, {:.0} %)", significant(found.value), 100.0 * found.confidence),
+    );
     Ok(lines)
 }
 

@@ -10,6 +10,7 @@ use crate::random::{BlockIndex, Seed};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// A finite basis: a map ψ from d columns to M numbers, whose span is a space of functions.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct Basis {
 #[derive(Clone, Debug)]
 enum Kind {
     /// φ/√M: the first block of random features, so that ⟨ψ(x), ψ(y)⟩ is k(x, y) on average.
-    Features { map: FeatureMap, block: FeatureBlock },
+    Features { map: FeatureMap, block: OnceLock<FeatureBlock> },
     /// L⁻¹ (k(c_j, ·))_j at given points, K = LLᵀ.
     Atoms { kernel: ClosedForm, points: Vec<f32>, inverse: Mat<f32> },
     /// The indicator of each of S states.
@@ -67,8 +68,8 @@ enum Spec {
 impl Basis {
     /// Random features: the first block of `map`, over √m.
     pub fn features(map: FeatureMap) -> Result<Self> {
-        let block = map.draw(BlockIndex(0))?;
-        Ok(Self { kind: Kind::Features { map, block }, intercept: false })
+        map.check()?;
+        Ok(Self { kind: Kind::Features { map, block: OnceLock::new() }, intercept: false })
     }
 
     /// The span of kernel atoms k(c_j, ·) at points c_j, row-major with the columns of the kernel, in a basis that is orthonormal
@@ -82,11 +83,7 @@ impl Basis {
         }
         let mut inputs = Vec::new();
         kernel.input(points, &mut inputs);
-        Self::atoms_at(kernel, inputs)
-    }
-
-    /// The same for points in the units of the kernel.
-    fn atoms_at(kernel: ClosedForm, points: Vec<f32>) -> Result<Self> {
+        let points = inputs;
         let m = points.len() / kernel.columns();
         room("atoms", "n_features", &[3, m, m], 8)?;
         let mut k = vec![0.0; m * m];
@@ -142,7 +139,7 @@ impl Basis {
     /// Number M of functions.
     pub fn len(&self) -> usize {
         let own = match &self.kind {
-            Kind::Features { block, .. } => block.features(),
+            Kind::Features { map, .. } => map.block_size,
             Kind::Atoms { inverse, .. } => inverse.nrows(),
             Kind::Table { states } => *states,
             Kind::Columns { columns } => *columns,
@@ -217,9 +214,15 @@ impl Basis {
             }
             Spec::Atoms { kernel, bandwidth } => {
                 let kernel = ClosedForm::new(kernel, bandwidth, scaling(container)?)?;
-                let found = container.f32s(&tensor("points"))?.1.len();
-                let shape = [found / kernel.columns().max(1), kernel.columns()];
-                Self::atoms_at(kernel, container.take_f32s(&tensor("points"), &shape)?)?
+                let d = kernel.columns();
+                let m = container.f32s(&tensor("points"))?.1.len() / d.max(1);
+                if m == 0 || d == 0 {
+                    return Err(Error::Format("a basis without atoms".into()));
+                }
+                let points = container.take_f32s(&tensor("points"), &[m, d])?;
+                let inverse = container.take_f32s(&tensor("inverse"), &[m, m])?;
+                let inverse = Mat::from_fn(m, m, |i, j| inverse[i * m + j]);
+                Self { kind: Kind::Atoms { kernel, points, inverse }, intercept: false }
             }
             Spec::Table { states } => Self::table(states)?,
             Spec::Columns { columns } => Self::columns_of(columns)?,
@@ -260,9 +263,16 @@ impl Basis {
 
     fn fill_own(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
         match &self.kind {
-            Kind::Features { block, .. } => {
+            Kind::Features { map, block } => {
+                let block = match block.get() {
+                    Some(block) => block,
+                    None => {
+                        let drawn = map.draw(BlockIndex(0))?;
+                        block.get_or_init(|| drawn)
+                    }
+                };
                 block.fill(Device::default(), x, out)?;
-                let scale = 1.0 / (block.features() as f32).sqrt();
+                let scale = 1.0 / (map.block_size as f32).sqrt();
                 out.iter_mut().for_each(|v| *v *= scale);
             }
             Kind::Atoms { kernel, points, inverse } => {

@@ -169,7 +169,7 @@ macro_rules! targets {
 
 targets! {
     container model gaussian_process sparse_gaussian_process novelty online density_ratio posterior kernel_density topics
-    checkpoint posterior_checkpoint csv libsvm npy npz idx gz
+    policy_evaluation hitting_time invariance checkpoint posterior_checkpoint csv libsvm npy npz idx gz
 }
 
 /// Writes the seeds anew, after a change of the format: `cargo test --release --workspace --test fuzz -- --ignored`.

@@ -6,6 +6,11 @@ use riesz::distributions::kde::{DensityOptions, KernelDensity, Shape};
 use riesz::distributions::models::lda::{LdaMode, LdaOptions, TopicModel};
 use riesz::distributions::models::sparse_gp::{Mode, SparseProcess, SparseProcessOptions};
 use riesz::driver::{quietly, CheckpointPolicy, Control};
+use riesz::dynamics::hitting_time::HittingTime;
+use riesz::dynamics::invariance::{InvarianceOptions, InvariantFunction, Virtual};
+use riesz::dynamics::policy_evaluation::{
+    EvaluationOptions, Functions, Log, Method, PolicyEvaluation, Successors,
+};
 use riesz::functions::{
     Approximation, Bandwidth, DensityRatio, DensityRatioOptions, GaussianProcess, GaussianProcessOptions,
     KernelMachine, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
@@ -27,6 +32,7 @@ pub fn all() -> Seeds {
     machines(&mut seeds);
     others(&mut seeds);
     distributions(&mut seeds);
+    dynamics(&mut seeds);
     checkpoints(&mut seeds);
     data(&mut seeds);
     seeds
@@ -161,6 +167,57 @@ fn distributions(seeds: &mut Seeds) {
         let topics = quietly(|control| TopicModel::fit(&options, rows, control)).unwrap();
         seeds.push(("topics", name.into(), topics.to_bytes().unwrap()));
     }
+}
+
+fn dynamics(seeds: &mut Seeds) {
+    let (x, next) = (values(40), values(41));
+    let (rewards, ends): (Vec<f32>, Vec<bool>) = (0..40).map(|i| (0.1 * (i % 7) as f32, i % 8 == 7)).unzip();
+    let state: Vec<f32> = (0..40).map(|i| (i % 3) as f32).collect();
+    let actions: Vec<f32> = (0..40).map(|i| (i % 2) as f32).collect();
+    let half = vec![0.5; 80];
+    let few = |method, features| EvaluationOptions {
+        method,
+        features,
+        n_features: Some(if features == Functions::Random { 64 } else { 6 }),
+        bandwidth: Bandwidth::Value(1.0),
+        n_bootstrap: 20,
+        ..EvaluationOptions::new(0.9, SEED)
+    };
+    let plain = Log {
+        states: Rows::single(&x, 2).unwrap(),
+        actions: Some(Rows::single(&actions, 1).unwrap()),
+        rewards: &rewards,
+        next_states: Rows::single(&next[2..], 2).unwrap(),
+        terminals: &ends,
+        truncations: None,
+        discounts: None,
+        ratios: None,
+        successors: Successors::Unknown,
+    };
+    let discrete = Log {
+        states: Rows::single(&state, 1).unwrap(),
+        next_states: Rows::single(&actions, 1).unwrap(),
+        successors: Successors::Probabilities(&half, 2),
+        ..plain
+    };
+    for (name, options, log) in [
+        ("atoms", few(Method::DualEmbedding, Functions::Atoms), plain),
+        ("random", few(Method::Lstd, Functions::Random), plain),
+        ("linear", few(Method::Td, Functions::Linear), plain),
+        ("table", few(Method::FittedQ, Functions::Table), discrete),
+        ("per-decision", few(Method::PerDecision, Functions::Atoms), plain),
+        ("doubly-robust", few(Method::DoublyRobust, Functions::Table), discrete),
+    ] {
+        let evaluation = quietly(|control| PolicyEvaluation::fit(&options, &log, control)).unwrap();
+        seeds.push(("policy_evaluation", name.into(), evaluation.to_bytes().unwrap()));
+    }
+    let chain = HittingTime::fit(&[0, 1, 2, 1, 0], &[1, 2, 1, 0, 0]).unwrap();
+    seeds.push(("hitting_time", "chain".into(), chain.to_bytes().unwrap()));
+    let rows = Rows::single(&x, 2).unwrap();
+    let options = InvarianceOptions { n_features: Some(6), ..InvarianceOptions::new(SEED) };
+    let data = Virtual { rows, samples: &[rows, rows], targets: &rewards };
+    let f = quietly(|control| InvariantFunction::fit(&options, &data, control)).unwrap();
+    seeds.push(("invariance", "noise".into(), f.to_bytes().unwrap()));
 }
 
 fn checkpoints(seeds: &mut Seeds) {

@@ -5,6 +5,7 @@ use crate::functions::Bandwidth;
 use crate::kernel::KernelSpec;
 use crate::random::Seed;
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// How the value is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +69,49 @@ pub enum Functions {
     Table,
     /// The columns of the states, and a constant.
     Linear,
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "dual_embedding" => Self::DualEmbedding,
+            "embedding_sgd" => Self::EmbeddingSgd,
+            "lstd" => Self::Lstd,
+            "td" => Self::Td,
+            "gtd2" => Self::Gtd2,
+            "residual_gradient" => Self::ResidualGradient,
+            "kernel_mdp" => Self::KernelMdp,
+            "fitted_q" => Self::FittedQ,
+            "importance_sampling" => Self::ImportanceSampling,
+            "per_decision" => Self::PerDecision,
+            "weighted_per_decision" => Self::WeightedPerDecision,
+            "doubly_robust" => Self::DoublyRobust,
+            _ => {
+                let expected = "dual_embedding, embedding_sgd, lstd, td, gtd2, residual_gradient, kernel_mdp, fitted_q, \
+                                importance_sampling, per_decision, weighted_per_decision, doubly_robust";
+                return Err(Error::Unknown { name: "method", value: text.into(), expected });
+            }
+        })
+    }
+}
+
+impl FromStr for Functions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "random" => Ok(Self::Random),
+            "atoms" => Ok(Self::Atoms),
+            "table" => Ok(Self::Table),
+            "linear" => Ok(Self::Linear),
+            _ => {
+                let expected = "atoms, random, table, linear";
+                Err(Error::Unknown { name: "features", value: text.into(), expected })
+            }
+        }
+    }
 }
 
 /// All settings of the evaluation of a policy.
