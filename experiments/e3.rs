@@ -6,8 +6,9 @@
 //! rank methods differently.
 //!
 //! V has kernel atoms at 512 states for all methods but GTD2 and the residual gradient, which have 256 random features as in the
-//! text; the bandwidth is the one that the closed form chose by held-out transitions. Steps are 3 and 3, constant, with the average of
-//! the last half; the published form has 20/√t for both functions and the average with these weights.
+//! text; the bandwidth is the one that the closed form chose by held-out transitions. Steps are
+//! 0.5/λ, λ the largest eigenvalue of E[φφᵀ], constant, with the average of the last half; the published form has 2.5/(λ√t) for
+//! both functions and the average with these weights.
 
 use super::common::{Console, Report};
 use super::Arguments;
@@ -83,7 +84,7 @@ impl Test {
 /// What is compared, by name.
 fn methods() -> [(&'static str, Method, bool); 9] {
     [
-        ("dual embedding, closed form", Method::DualEmbedding, false),
+        ("dual embedding (closed form)", Method::DualEmbedding, false),
         ("Embedding-SGD", Method::EmbeddingSgd, false),
         ("Embedding-SGD as published", Method::EmbeddingSgd, true),
         ("LSTD", Method::Lstd, false),
@@ -103,17 +104,12 @@ fn options(
     seed: Seed,
 ) -> EvaluationOptions {
     let few = matches!(method, Method::Gtd2 | Method::ResidualGradient);
-    let step = match (published, few) {
-        (true, _) => 20.0,
-        (false, true) => 1.0,
-        (false, false) => 3.0,
-    };
     EvaluationOptions {
         method,
         published,
         bandwidth,
-        step,
-        dual_step: step,
+        step: if published { 2.5 } else { 0.5 },
+        dual_step: if published { 2.5 } else { 0.5 },
         features: if few { Functions::Random } else { Functions::Atoms },
         n_features: few.then_some(256),
         ..EvaluationOptions::new(discount, seed)

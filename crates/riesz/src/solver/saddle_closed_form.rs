@@ -430,6 +430,22 @@ impl Moments {
         })
     }
 
+    /// The largest eigenvalue of E[φφᵀ], to about a per cent, by 64 steps of the power method.
+    pub fn largest_eigenvalue(&self) -> f64 {
+        let k = self.gram.nrows();
+        let entry = |i: usize, j: usize| if i >= j { self.gram[(i, j)] } else { self.gram[(j, i)] };
+        let gram = Mat::from_fn(k, k, |i, j| entry(i, j) / self.rows);
+        let mut x = Mat::from_fn(k, 1, |i, _| 1.0 + 1e-3 * (i % 7) as f64);
+        let mut value = 0.0;
+        for _ in 0..64 {
+            let next = &gram * &x;
+            let size = next.norm_l2();
+            value = size / x.norm_l2();
+            x = next * faer::Scale(1.0 / size.max(f64::MIN_POSITIVE));
+        }
+        value
+    }
+
     /// E[φ((T f) − y)] at θ.
     fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
         (&self.cross * theta + &self.dual_constant - &self.dual_target) * faer::Scale(1.0 / self.rows)
@@ -443,7 +459,7 @@ fn solve_columns(system: &Cholesky, x: &mut Mat<f64>) {
 }
 
 /// Candidates for λ₁ and λ₂.
-const PRIMAL: [f64; 7] = [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
+const PRIMAL: [f64; 8] = [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 const DUAL: [f64; 4] = [1e-8, 1e-6, 1e-4, 1e-2];
 /// λ₂ of the norm that candidates are compared in.
 const NORM: f64 = 1e-6;
@@ -508,13 +524,15 @@ pub fn choose_ridge(
     solve: impl Fn(&Moments, f64) -> Result<Mat<f64>>,
 ) -> Result<(f64, f64)> {
     let (judge, mut best) = (Judge::new(parts)?, None);
+    let mut failure = Error::Empty { what: "candidates for ridge", needed: "one" };
     for ridge in PRIMAL {
         let score = |(t, part)| solve(part, ridge).map(|theta| judge.error(t, &theta));
-        if let Ok(scores) = parts.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
-            keep_least(&mut best, scores.iter().sum(), ridge);
+        match parts.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
+            Ok(scores) => keep_least(&mut best, scores.iter().sum(), ridge),
+            Err(error) => failure = error,
         }
     }
-    best.ok_or(Error::NotPositiveDefinite { block: 0, size: parts[0].cross.ncols(), raise: "ridge" })
+    best.ok_or(failure)
 }
 
 fn keep_least<R>(best: &mut Option<(R, f64)>, score: f64, candidate: R) {

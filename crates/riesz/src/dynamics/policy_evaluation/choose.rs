@@ -153,6 +153,8 @@ impl<'a> Ground<'a> {
                 Basis::features(FeatureMap::new(kernel, bandwidth, features, seed, self.scaling.clone())?)?
             }
         };
-        per_action(basis.with_intercept(), self.prepared.arguments)
+        // A constant function has by far the largest eigenvalue, and steps would have to be short enough for it.
+        let basis = if self.options.method.is_stochastic() { basis } else { basis.with_intercept() };
+        per_action(basis, self.prepared.arguments)
     }
 }

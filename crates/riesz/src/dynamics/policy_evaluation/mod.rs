@@ -150,7 +150,10 @@ impl PolicyEvaluation {
             let (mut solution, ridges, error) = solve(options, &parts)?;
             (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
             if options.method.is_stochastic() {
-                let theta = steps::descend(options, prepared, basis.clone(), control)?;
+                let mut all = parts[0].clone();
+                parts[1..].iter().for_each(|part| all.add(part));
+                let eigenvalue = all.largest_eigenvalue().max(f64::MIN_POSITIVE);
+                let theta = steps::descend(options, prepared, (basis.clone(), eigenvalue), control)?;
                 solution.theta = Mat::from_fn(theta.len(), 1, |i, _| theta[i]);
             }
             let groups = log::groups(episodes, GROUPS);

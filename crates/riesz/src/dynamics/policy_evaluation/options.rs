@@ -138,9 +138,9 @@ pub struct EvaluationOptions {
     pub batch_size: usize,
     /// Passes over the transitions.
     pub passes: usize,
-    /// Step size of V.
+    /// Step size of V in units of 1/λ, λ the largest eigenvalue of E[φφᵀ]: steps beyond 2 are not stable even without noise.
     pub step: f64,
-    /// Step size of the dual.
+    /// Step size of the dual, likewise.
     pub dual_step: f64,
     /// Whether steps fall like 1/√t and iterates are averaged with these weights, as published, rather than constant with the
     /// average of the last half.
@@ -174,7 +174,7 @@ impl EvaluationOptions {
             batch_size: 20,
             passes: 1,
             step: 0.5,
-            dual_step: 1.0,
+            dual_step: 0.5,
             published: false,
             iterations: 1_000,
             n_bootstrap: 1_000,

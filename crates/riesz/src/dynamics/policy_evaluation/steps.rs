@@ -15,15 +15,15 @@ use crate::space::{Averaged, Averaging, Basis, Linear};
 pub(super) fn descend(
     options: &EvaluationOptions,
     prepared: &Prepared<'_>,
-    basis: Basis,
+    (basis, eigenvalue): (Basis, f64),
     control: &mut Control<'_>,
 ) -> Result<Vec<f64>> {
     let operator = Bellman { discount: Discount::try_from(options.discount)? };
     let mut batches = TransitionBatches::new(prepared, options.batch_size, options.seed);
     let mut monitor = Steps::passes(Phase::Fit, options.passes, batches.len());
-    let schedule = |step: f64| match options.published {
-        true => Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY },
-        false => Schedule::Constant { step },
+    let schedule = |step: f64| match (options.published, step / eigenvalue) {
+        (true, step) => Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY },
+        (false, step) => Schedule::Constant { step },
     };
     let steps = (options.passes * batches.len()) as u64;
     let zero = || Linear::new(basis.clone(), 1).averaging(rule(options, steps));
