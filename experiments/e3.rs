@@ -7,8 +7,8 @@
 //!
 //! V has kernel atoms at 512 states for all methods but GTD2 and the residual gradient, which have 256 random features as in the
 //! text; the bandwidth is the one that the closed form chose by held-out transitions. Steps are
-//! 0.5/λ, λ the largest eigenvalue of E[φφᵀ], constant, with the average of the last half; the published form has 2.5/(λ√t) for
-//! both functions and the average with these weights.
+//! 0.3/c, c = λ + E‖φ‖²/20 with the largest eigenvalue λ of E[φφᵀ], constant, with the average of the last half; the published
+//! form has 2/(c√t) for both functions and the average with these weights.
 
 use super::common::{Console, Report};
 use super::Arguments;
@@ -108,8 +108,8 @@ fn options(
         method,
         published,
         bandwidth,
-        step: if published { 2.5 } else { 0.5 },
-        dual_step: if published { 2.5 } else { 0.5 },
+        step: if published { 2.0 } else { 0.3 },
+        dual_step: if published { 2.0 } else { 0.3 },
         features: if few { Functions::Random } else { Functions::Atoms },
         n_features: few.then_some(256),
         ..EvaluationOptions::new(discount, seed)

@@ -430,8 +430,9 @@ impl Moments {
         })
     }
 
-    /// The largest eigenvalue of E[φφᵀ], to about a per cent, by 64 steps of the power method.
-    pub fn largest_eigenvalue(&self) -> f64 {
+    /// λ + E‖φ‖²/B, λ the largest eigenvalue of E[φφᵀ] to about a per cent (64 steps of the power method): one over the steps that
+    /// batches of B samples can take.
+    pub fn curvature(&self, batch: usize) -> f64 {
         let k = self.gram.nrows();
         let entry = |i: usize, j: usize| if i >= j { self.gram[(i, j)] } else { self.gram[(j, i)] };
         let gram = Mat::from_fn(k, k, |i, j| entry(i, j) / self.rows);
@@ -443,7 +444,8 @@ impl Moments {
             value = size / x.norm_l2();
             x = next * faer::Scale(1.0 / size.max(f64::MIN_POSITIVE));
         }
-        value
+        let trace: f64 = (0..k).map(|i| gram[(i, i)]).sum();
+        (value + trace / batch as f64).max(f64::MIN_POSITIVE)
     }
 
     /// E[φ((T f) − y)] at θ.

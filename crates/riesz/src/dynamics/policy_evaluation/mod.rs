@@ -152,8 +152,8 @@ impl PolicyEvaluation {
             if options.method.is_stochastic() {
                 let mut all = parts[0].clone();
                 parts[1..].iter().for_each(|part| all.add(part));
-                let eigenvalue = all.largest_eigenvalue().max(f64::MIN_POSITIVE);
-                let theta = steps::descend(options, prepared, (basis.clone(), eigenvalue), control)?;
+                let curvature = all.curvature(options.batch_size);
+                let theta = steps::descend(options, prepared, (basis.clone(), curvature), control)?;
                 solution.theta = Mat::from_fn(theta.len(), 1, |i, _| theta[i]);
             }
             let groups = log::groups(episodes, GROUPS);

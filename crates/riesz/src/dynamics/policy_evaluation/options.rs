@@ -138,7 +138,8 @@ pub struct EvaluationOptions {
     pub batch_size: usize,
     /// Passes over the transitions.
     pub passes: usize,
-    /// Step size of V in units of 1/λ, λ the largest eigenvalue of E[φφᵀ]: steps beyond 2 are not stable even without noise.
+    /// Step size of V in units of 1/(λ + E‖φ‖²/B), λ the largest eigenvalue of E[φφᵀ] and B the transitions of a step: about where
+    /// steps become unstable, by themselves and by the noise of a batch.
     pub step: f64,
     /// Step size of the dual, likewise.
     pub dual_step: f64,
@@ -173,8 +174,8 @@ impl EvaluationOptions {
             dual_ridge: None,
             batch_size: 20,
             passes: 1,
-            step: 0.5,
-            dual_step: 0.5,
+            step: 0.3,
+            dual_step: 0.3,
             published: false,
             iterations: 1_000,
             n_bootstrap: 1_000,

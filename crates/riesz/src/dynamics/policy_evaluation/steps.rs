@@ -15,13 +15,13 @@ use crate::space::{Averaged, Averaging, Basis, Linear};
 pub(super) fn descend(
     options: &EvaluationOptions,
     prepared: &Prepared<'_>,
-    (basis, eigenvalue): (Basis, f64),
+    (basis, curvature): (Basis, f64),
     control: &mut Control<'_>,
 ) -> Result<Vec<f64>> {
     let operator = Bellman { discount: Discount::try_from(options.discount)? };
     let mut batches = TransitionBatches::new(prepared, options.batch_size, options.seed);
     let mut monitor = Steps::passes(Phase::Fit, options.passes, batches.len());
-    let schedule = |step: f64| match (options.published, step / eigenvalue) {
+    let schedule = |step: f64| match (options.published, step / curvature) {
         (true, step) => Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY },
         (false, step) => Schedule::Constant { step },
     };
