@@ -19,8 +19,8 @@ struct Step {
 pub(super) struct Episodes {
     method: Method,
     steps: Vec<Vec<Step>>,
-    /// Values that a doubly robust estimate corrects: at each transition Q(s, a) or V(s), V(s') (zero after the end) and V(s).
-    values: Option<Vec<Vec<[f64; 3]>>>,
+    /// Values that a doubly robust estimate corrects: at each transition Q(s, a) or V(s), and V(s'), zero after the end.
+    values: Option<Vec<Vec<[f64; 2]>>>,
     /// Whether the first of these values is that of the action.
     of_actions: bool,
 }
@@ -32,7 +32,7 @@ impl Episodes {
         log: &Log<'_>,
         discount: f64,
         episodes: &[Range<usize>],
-        values: Option<(&[[f64; 3]], bool)>,
+        values: Option<(&[[f64; 2]], bool)>,
     ) -> Result<Self> {
         let mut steps = Vec::with_capacity(episodes.len());
         for (e, episode) in episodes.iter().enumerate() {
@@ -95,18 +95,19 @@ impl Episodes {
         }
     }
 
-    /// Per decision: Σ_t γ^t ρ_{0:t} r_t. Doubly robust: V(s_0) + Σ_t γ^t ( ρ_{0:t} (r_t + γV(s_{t+1}) − Q(s_t, a_t)) ), or, where V
-    /// alone is known, Σ_t γ^t ( ρ_{0:t} (r_t + γV(s_{t+1})) − ρ_{0:t−1} V(s_t) ) + V(s_0).
+    /// Per decision: Σ_t γ^t ρ_{0:t} r_t. Doubly robust: V(s_0) + Σ_t γ^t ρ_{0:t} (r_t + γV(s_{t+1}) − Q(s_t, a_t)), or, where V alone is
+    /// known, V(s_0) + Σ_t γ^t ( ρ_{0:t} (r_t + γV(s_{t+1})) − ρ_{0:t−1} V(s_t) ). What the policy does at s_0 is not logged:
+    /// ρ_0 Q(s_0, a_0), whose mean it is, stands for V(s_0) in the first.
     fn one(&self, e: usize, discount: f64) -> f64 {
         let steps = &self.steps[e];
         let Some(values) = self.values.as_ref().map(|values| &values[e]) else {
             return steps.iter().map(|step| step.discount * step.product * step.reward).sum();
         };
-        let correction = |(step, [own, next, _]): (&Step, &[f64; 3])| {
-            let target = step.product * (step.reward + discount * next);
-            let expected = if self.of_actions { step.product } else { step.before };
-            step.discount * (target - expected * own)
+        let weight = |step: &Step| if self.of_actions { step.product } else { step.before };
+        let correction = |(step, [own, next]): (&Step, &[f64; 2])| {
+            step.discount * (step.product * (step.reward + discount * next) - weight(step) * own)
         };
-        values.first().map_or(0.0, |first| first[2]) + steps.iter().zip(values).map(correction).sum::<f64>()
+        let first = steps.first().zip(values.first()).map_or(0.0, |(step, [own, _])| weight(step) * own);
+        first + steps.iter().zip(values).map(correction).sum::<f64>()
     }
 }

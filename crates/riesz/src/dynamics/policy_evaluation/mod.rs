@@ -184,22 +184,16 @@ impl PolicyEvaluation {
         Ok(())
     }
 
-    /// At each transition: the value of what was done, of what follows (zero after the end), and of the state.
-    fn around(&self, log: &Log<'_>) -> Result<Vec<[f64; 3]>> {
-        let n = log.states.len();
-        let (own, state) = match self.header.arguments {
-            Arguments::State => (self.value(log.states, Successors::Unknown)?, None),
-            _ => {
-                let taken = log.actions.map_or(Successors::Unknown, Successors::Actions);
-                (self.value(log.states, taken)?, None::<Vec<f64>>)
-            }
+    /// At each transition: the value of what was done, and of what follows (zero after the end).
+    fn around(&self, log: &Log<'_>) -> Result<Vec<[f64; 2]>> {
+        let taken = match (self.header.arguments, log.actions) {
+            (Arguments::State, _) | (_, None) => Successors::Unknown,
+            (_, Some(actions)) => Successors::Actions(actions),
         };
+        let own = self.value(log.states, taken)?;
         let next = self.value(log.next_states, log.successors)?;
-        // V(s_t) is what followed the transition before, but for the first of an episode, where the policy at s_0 is not known
-        // and the action that was taken stands for it.
-        let state = state.unwrap_or_else(|| own.clone());
         let going_on = |i: usize| if log.terminals[i] { 0.0 } else { next[i] };
-        Ok((0..n).map(|i| [own[i], going_on(i), state[i]]).collect())
+        Ok((0..own.len()).map(|i| [own[i], going_on(i)]).collect())
     }
 
     /// What the fit chose.
