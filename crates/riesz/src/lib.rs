@@ -52,12 +52,12 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | [`dynamics`] | learning over dynamics: policy evaluation, hitting times, invariance, environments |
 //! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
 //! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
-//! | [`dynamics`] | learning over dynamics: environments, simulated many rows at a time |
 //! | [`gaussian`] | what Gaussian processes share: covariances, samples, hyper-parameters |
 //! | [`driver`] | the loop around every solver: batches, progress, cancellation, time budget, checkpoints |
-//! | [`solver`] | functional stochastic gradients, preconditioned ones, block functional descent, ridge |
+//! | [`solver`] | functional stochastic gradients, preconditioned ones, block functional descent, ridge, saddle points |
 //! | [`space`], [`operator`], [`loss`] | the other three kinds of part |
 //! | [`kernel`] | closed forms, and the random features that stand for them |
 //! | [`linalg`] | one Cholesky factorisation, conjugate gradients, quasi-Newton steps, k-means, special functions |
