@@ -27,7 +27,7 @@ pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
 pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
-pub(crate) use exponential::gaussian_values;
+pub(crate) use exponential::{gaussian_row, gaussian_values};
 pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,

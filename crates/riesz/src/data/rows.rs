@@ -80,6 +80,15 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether these are the same numbers in memory; rows that are not dense are never said to be.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Single(own), Self::Single(other)) => std::ptr::eq(own.values(), other.values()),
+            (Self::Double(own), Self::Double(other)) => std::ptr::eq(own.values(), other.values()),
+            _ => false,
+        }
+    }
+
     /// Number of rows n.
     pub fn len(&self) -> usize {
         match self {

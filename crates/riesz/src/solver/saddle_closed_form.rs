@@ -173,12 +173,16 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         Ok(Listed { points, given, constants, targets, outputs: targets.len() / n })
     }
 
-    /// ψ̃ on some rows, row-major.
-    fn combined(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Vec<f32>> {
+    /// ψ̃ on some rows, row-major; φ on the same rows is ψ at a point where both bases and both rows are the same.
+    fn combined(&self, listed: &Listed<'_>, range: Range<usize>, phi: &[f32]) -> Result<Vec<f32>> {
         let m = self.primal.len();
         let (mut x, mut psi, mut sum) = (Vec::new(), vec![0.0; range.len() * m], vec![0.0; range.len() * m]);
         for Points { rows, factors } in &listed.points {
-            self.primal.fill(rows.tile(range.clone(), &mut x), &mut psi)?;
+            let shared = self.primal.is(&self.dual) && rows.is(&listed.given);
+            if !shared {
+                self.primal.fill(rows.tile(range.clone(), &mut x), &mut psi)?;
+            }
+            let psi = if shared { phi } else { &psi };
             for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
                 let factor = factors.at(range.start + i);
                 if factor != 0.0 {
@@ -198,7 +202,8 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
     /// The moments of one leaf, on one thread, in single precision.
     fn leaf(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Moments> {
         let (n, m, k, c) = (range.len(), self.primal.len(), self.dual.len(), listed.outputs);
-        let (psi, phi) = (self.combined(listed, range.clone())?, self.given(listed, range.clone())?);
+        let phi = self.given(listed, range.clone())?;
+        let psi = self.combined(listed, range.clone(), &phi)?;
         let psi = MatRef::from_row_major_slice(&psi, n, m);
         let phi = MatRef::from_row_major_slice(&phi, n, k);
         let own = range.start * c..range.end * c;
@@ -242,8 +247,8 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
             let mut sum = Mat::<f64>::zeros(k, c);
             for start in group.clone().step_by(TILE) {
                 let range = start..(start + TILE).min(group.end);
-                let (psi, phi) =
-                    (self.combined(&listed, range.clone())?, self.given(&listed, range.clone())?);
+                let phi = self.given(&listed, range.clone())?;
+                let psi = self.combined(&listed, range.clone(), &phi)?;
                 for (i, row) in range.enumerate() {
                     for o in 0..c {
                         let value: f64 = psi[i * m..][..m]

@@ -1,6 +1,6 @@
 //! Finite bases ψ = (ψ_1, …, ψ_M) of linear spaces.
 
-use crate::compute::{Device, FeatureBlock};
+use crate::compute::{gaussian_row, Device, FeatureBlock};
 use crate::error::{in_range, positive, same_columns, Error, Result};
 use crate::kernel::{ClosedForm, FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::linalg::cholesky::{Cholesky, SINGLE};
@@ -10,12 +10,12 @@ use crate::random::{BlockIndex, Seed};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A finite basis: a map ψ from d columns to M numbers, whose span is a space of functions.
 #[derive(Clone, Debug)]
 pub struct Basis {
-    kind: Kind,
+    kind: Arc<Kind>,
     intercept: bool,
 }
 
@@ -23,14 +23,23 @@ pub struct Basis {
 enum Kind {
     /// φ/√M: the first block of random features, so that ⟨ψ(x), ψ(y)⟩ is k(x, y) on average.
     Features { map: FeatureMap, block: OnceLock<FeatureBlock> },
-    /// L⁻¹ (k(c_j, ·))_j at given points, K = LLᵀ.
-    Atoms { kernel: ClosedForm, points: Vec<f32>, inverse: Mat<f32> },
+    /// L⁻¹ (k(c_j, ·))_j at given points, K = LLᵀ; the points also column by column.
+    Atoms { kernel: ClosedForm, points: Vec<f32>, inverse: Mat<f32>, columns: Vec<f32> },
     /// The indicator of each of S states.
     Table { states: usize },
     /// The columns themselves.
     Columns { columns: usize },
     /// ψ(s) ⊗ e_a for rows (s, a), a one of A actions.
     PerAction { states: Box<Basis>, actions: usize },
+}
+
+impl Kind {
+    /// Atoms at points in the units of the kernel, with L⁻¹.
+    fn atoms(kernel: ClosedForm, points: Vec<f32>, inverse: Mat<f32>) -> Self {
+        let (d, m) = (kernel.columns(), inverse.nrows());
+        let columns = (0..d * m).map(|i| points[i % m * d + i / m]).collect();
+        Self::Atoms { kernel, points, inverse, columns }
+    }
 }
 
 /// Most functions of a basis.
@@ -69,7 +78,7 @@ impl Basis {
     /// Random features: the first block of `map`, over √m.
     pub fn features(map: FeatureMap) -> Result<Self> {
         map.check()?;
-        Ok(Self { kind: Kind::Features { map, block: OnceLock::new() }, intercept: false })
+        Ok(Self { kind: Arc::new(Kind::Features { map, block: OnceLock::new() }), intercept: false })
     }
 
     /// The span of kernel atoms k(c_j, ·) at points c_j, row-major with the columns of the kernel, in a basis that is orthonormal
@@ -98,26 +107,26 @@ impl Basis {
         let mut inverse = Mat::<f64>::identity(m, m);
         factor.forward(inverse.as_mut());
         let inverse = Mat::from_fn(m, m, |i, j| inverse[(i, j)] as f32);
-        Ok(Self { kind: Kind::Atoms { kernel, points, inverse }, intercept: false })
+        Ok(Self { kind: Arc::new(Kind::atoms(kernel, points, inverse)), intercept: false })
     }
 
     /// Indicators of the states 0, …, S − 1, which are given in one column.
     pub fn table(states: usize) -> Result<Self> {
         in_range("states", states as f64, (1..=MOST).contains(&states), "[1, 2^20]")?;
-        Ok(Self { kind: Kind::Table { states }, intercept: false })
+        Ok(Self { kind: Arc::new(Kind::Table { states }), intercept: false })
     }
 
     /// The columns themselves: features that the caller computed.
     pub fn columns_of(columns: usize) -> Result<Self> {
         positive("columns", columns as f64)?;
-        Ok(Self { kind: Kind::Columns { columns }, intercept: false })
+        Ok(Self { kind: Arc::new(Kind::Columns { columns }), intercept: false })
     }
 
     /// ψ(s) ⊗ e_a: for rows (s, a) whose last column is one of the actions 0, …, A − 1, a function of s for each of them.
     pub fn per_action(self, actions: usize) -> Result<Self> {
         let most = MOST / self.len().max(1);
         in_range("actions", actions as f64, (1..=most).contains(&actions), "[1, 2^20 / features]")?;
-        Ok(Self { kind: Kind::PerAction { states: Box::new(self), actions }, intercept: false })
+        Ok(Self { kind: Arc::new(Kind::PerAction { states: Box::new(self), actions }), intercept: false })
     }
 
     /// The same basis and the constant function.
@@ -125,9 +134,14 @@ impl Basis {
         Self { intercept: true, ..self }
     }
 
+    /// Whether it is the same basis, and not merely an equal one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.kind, &other.kind) && self.intercept == other.intercept
+    }
+
     /// Number d of columns.
     pub fn columns(&self) -> usize {
-        match &self.kind {
+        match &*self.kind {
             Kind::Features { map, .. } => map.columns(),
             Kind::Atoms { kernel, .. } => kernel.columns(),
             Kind::Table { .. } => 1,
@@ -138,7 +152,7 @@ impl Basis {
 
     /// Number M of functions.
     pub fn len(&self) -> usize {
-        let own = match &self.kind {
+        let own = match &*self.kind {
             Kind::Features { map, .. } => map.block_size,
             Kind::Atoms { inverse, .. } => inverse.nrows(),
             Kind::Table { states } => *states,
@@ -160,7 +174,7 @@ impl Basis {
             container.insert(&tensor("shift"), vec![shift.len()], shift.clone())?;
             container.insert(&tensor("scale"), vec![scale.len()], scale.clone())
         };
-        let spec = match &self.kind {
+        let spec = match &*self.kind {
             Kind::Features { map, .. } => {
                 scaling(&map.scaling)?;
                 Spec::Features {
@@ -172,7 +186,7 @@ impl Basis {
                     seed: map.seed,
                 }
             }
-            Kind::Atoms { kernel, points, inverse } => {
+            Kind::Atoms { kernel, points, inverse, .. } => {
                 scaling(kernel.scaling())?;
                 container.insert(
                     &tensor("points"),
@@ -222,7 +236,7 @@ impl Basis {
                 let points = container.take_f32s(&tensor("points"), &[m, d])?;
                 let inverse = container.take_f32s(&tensor("inverse"), &[m, m])?;
                 let inverse = Mat::from_fn(m, m, |i, j| inverse[i * m + j]);
-                Self { kind: Kind::Atoms { kernel, points, inverse }, intercept: false }
+                Self { kind: Arc::new(Kind::atoms(kernel, points, inverse)), intercept: false }
             }
             Spec::Table { states } => Self::table(states)?,
             Spec::Columns { columns } => Self::columns_of(columns)?,
@@ -262,7 +276,7 @@ impl Basis {
     }
 
     fn fill_own(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
-        match &self.kind {
+        match &*self.kind {
             Kind::Features { map, block } => {
                 let block = match block.get() {
                     Some(block) => block,
@@ -275,12 +289,15 @@ impl Basis {
                 let scale = 1.0 / (map.block_size as f32).sqrt();
                 out.iter_mut().for_each(|v| *v *= scale);
             }
-            Kind::Atoms { kernel, points, inverse } => {
+            Kind::Atoms { kernel, points, inverse, columns } => {
                 let (mut inputs, m) = (Vec::with_capacity(x.len()), inverse.nrows());
                 kernel.input(x, &mut inputs);
                 let mut k = vec![0.0; out.len()];
                 for (x, k) in inputs.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
-                    kernel.values(x, points, k)?;
+                    match kernel.kernel() {
+                        KernelSpec::Gaussian => gaussian_row(Device::default(), x, columns, k),
+                        _ => kernel.values(x, points, k)?,
+                    }
                 }
                 let n = k.len() / m;
                 let (k, out) =
