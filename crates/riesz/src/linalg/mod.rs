@@ -4,6 +4,7 @@
 pub(crate) mod cholesky;
 pub(crate) mod conjugate_gradients;
 pub(crate) mod k_means;
+pub(crate) mod lu;
 pub(crate) mod quasi_newton;
 pub mod special;
 

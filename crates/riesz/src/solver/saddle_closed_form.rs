@@ -4,11 +4,11 @@ use super::{Addend, DualForm, Sums};
 use crate::data::{Rows, TILE};
 use crate::error::{non_negative, same_rows, Error, Result};
 use crate::linalg::cholesky::{add_square, Cholesky, SINGLE};
+use crate::linalg::lu;
 use crate::operator::{Conditional, Points};
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::linalg::solvers::Solve;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -265,7 +265,7 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                     }
                 }
             }
-            let influence = solution.sensitivity.transpose() * &sum;
+            let influence = lu::product(solution.sensitivity.transpose(), sum.as_ref());
             Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
         };
         groups.par_iter().with_max_len(1).map(one).collect()
@@ -354,7 +354,7 @@ impl Moments {
             DualForm::Shifted => -&constant,
         };
         factor.forward(right.as_mut());
-        let mut theta = whitened.transpose() * &right;
+        let mut theta = lu::product(whitened.transpose(), right.as_ref());
         if form == DualForm::Shifted {
             theta += &self.primal_target * scale;
         }
@@ -383,7 +383,7 @@ impl Moments {
         solve_columns(&factor, &mut own);
         let mut theta = own.clone();
         for _ in 1..steps {
-            theta = &next * &theta + &own;
+            theta = lu::product(next.as_ref(), theta.as_ref()) + &own;
         }
         match theta.as_ref().norm_max() {
             size if size.is_finite() => Ok(theta),
@@ -416,8 +416,8 @@ impl Moments {
         let mean = (0..m).map(|i| system[(i, i)].abs()).sum::<f64>() / m as f64;
         (0..m).for_each(|i| system[(i, i)] -= ridge * mean);
         let right = (&self.dual_target - &self.dual_constant) * scale;
-        let lu = system.partial_piv_lu();
-        let (theta, inverse) = (lu.solve(&right), lu.solve(Mat::<f64>::identity(m, m)));
+        let inverse = lu::solve(system, Mat::identity(m, m));
+        let theta = lu::product(inverse.as_ref(), right.as_ref());
         let solution = Solution { theta, sensitivity: inverse.transpose().to_owned() };
         match solution.theta.as_ref().norm_max().is_finite() {
             true => Ok(solution),
@@ -444,7 +444,7 @@ impl Moments {
         let mut x = Mat::from_fn(k, 1, |i, _| 1.0 + 1e-3 * (i % 7) as f64);
         let mut value = 0.0;
         for _ in 0..64 {
-            let next = &gram * &x;
+            let next = lu::product(gram.as_ref(), x.as_ref());
             let size = next.norm_l2();
             value = size / x.norm_l2();
             x = next * faer::Scale(1.0 / size.max(f64::MIN_POSITIVE));
@@ -455,7 +455,8 @@ impl Moments {
 
     /// E[φ((T f) − y)] at θ.
     fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
-        (&self.cross * theta + &self.dual_constant - &self.dual_target) * faer::Scale(1.0 / self.rows)
+        (lu::product(self.cross.as_ref(), theta.as_ref()) + &self.dual_constant - &self.dual_target)
+            * faer::Scale(1.0 / self.rows)
     }
 }
 
