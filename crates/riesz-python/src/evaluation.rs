@@ -53,8 +53,8 @@ impl Evaluation {
             ratios: weights.as_ref().map(|ratios| values("weights", ratios)).transpose()?,
             successors: successors(next_actions.as_ref(), next_action_probabilities.as_ref())?,
         };
-        let fit = |control: &mut _| PolicyEvaluation::fit(&options, &log, control);
-        attended(py, n_jobs, observer.as_ref(), fit).map(Self)
+        attended(py, n_jobs, observer.as_ref(), |control| PolicyEvaluation::fit(&options, &log, control))
+            .map(Self)
     }
 
     /// Values of states, or of what is done there.
