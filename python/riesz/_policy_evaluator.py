@@ -225,7 +225,7 @@ class PolicyEvaluator(Evaluated):
                 raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
             arrays = logged(states)
             states = arrays.pop("states")
-        for name in ("next_states", "terminals"):
+        for name in ("rewards", "next_states", "terminals"):
             if arrays[name] is None:
                 raise InvalidInput(f"{name} is missing")
         cut = arrays["truncations"]

@@ -2,12 +2,12 @@
 
 use crate::data::Rows;
 use crate::error::{in_range, Error, Result};
+use crate::linalg::lu::solved;
 use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::operator::{Bellman, Discount, Transitions};
 use crate::solver::{DualForm, SaddleClosedForm};
 use crate::space::Basis;
-use faer::linalg::solvers::Solve;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +61,10 @@ impl HittingTime {
             }
         });
         let right = Mat::from_fn(count, 1, |i, _| f64::from(u8::from(i + 1 == count)));
-        let pi = system.partial_piv_lu().solve(&right);
+        let pi = solved(system, right);
         let fundamental =
             Mat::from_fn(count, count, |i, j| f64::from(u8::from(i == j)) - p[(i, j)] + pi[(j, 0)]);
-        let z = fundamental.partial_piv_lu().solve(Mat::<f64>::identity(count, count));
+        let z = solved(fundamental, Mat::<f64>::identity(count, count));
         let time = |i: usize, j: usize| (f64::from(u8::from(i == j)) - z[(i, j)] + z[(j, j)]) / pi[(j, 0)];
         let times: Vec<f64> = (0..count * count).map(|k| time(k / count, k % count)).collect();
         if times.iter().any(|time| !time.is_finite() || *time < 1.0 - 1e-6) {

@@ -3,12 +3,12 @@
 use super::{Addend, DualForm, Sums};
 use crate::data::{Rows, TILE};
 use crate::error::{non_negative, same_rows, Error, Result};
-use crate::linalg::cholesky::{add_square, Cholesky, SINGLE};
+use crate::linalg::cholesky::{add_product, add_square, Cholesky, SINGLE};
+use crate::linalg::lu::solved;
 use crate::operator::{Conditional, Points};
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
-use faer::linalg::solvers::Solve;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -265,7 +265,7 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                     }
                 }
             }
-            let influence = solution.sensitivity.transpose() * &sum;
+            let influence = times(solution.sensitivity.transpose(), &sum);
             Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
         };
         groups.par_iter().with_max_len(1).map(one).collect()
@@ -277,6 +277,13 @@ fn product(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> Mat<f64> {
     let mut out = Mat::<f32>::zeros(a.ncols(), b.ncols());
     matmul(out.as_mut(), Accum::Replace, a.transpose(), b, 1.0, Par::Seq);
     wide(out.as_ref())
+}
+
+/// A B with bits that do not depend on the number of threads.
+fn times(a: MatRef<'_, f64>, b: &Mat<f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(a.nrows(), b.ncols());
+    add_product(&mut out, 1.0, a, b.as_ref());
+    out
 }
 
 fn wide(a: MatRef<'_, f32>) -> Mat<f64> {
@@ -354,7 +361,7 @@ impl Moments {
             DualForm::Shifted => -&constant,
         };
         factor.forward(right.as_mut());
-        let mut theta = whitened.transpose() * &right;
+        let mut theta = times(whitened.transpose(), &right);
         if form == DualForm::Shifted {
             theta += &self.primal_target * scale;
         }
@@ -383,7 +390,7 @@ impl Moments {
         solve_columns(&factor, &mut own);
         let mut theta = own.clone();
         for _ in 1..steps {
-            theta = &next * &theta + &own;
+            theta = times(next.as_ref(), &theta) + &own;
         }
         match theta.as_ref().norm_max() {
             size if size.is_finite() => Ok(theta),
@@ -416,8 +423,14 @@ impl Moments {
         let mean = (0..m).map(|i| system[(i, i)].abs()).sum::<f64>() / m as f64;
         (0..m).for_each(|i| system[(i, i)] -= ridge * mean);
         let right = (&self.dual_target - &self.dual_constant) * scale;
-        let lu = system.partial_piv_lu();
-        let (theta, inverse) = (lu.solve(&right), lu.solve(Mat::<f64>::identity(m, m)));
+        // B⁻¹ (E[φ(y − c)], I).
+        let c = right.ncols();
+        let both = Mat::from_fn(m, c + m, |i, j| match j.checked_sub(c) {
+            None => right[(i, j)],
+            Some(j) => f64::from(u8::from(i == j)),
+        });
+        let both = solved(system, both);
+        let (theta, inverse) = (both.get(.., ..c).to_owned(), both.get(.., c..));
         let solution = Solution { theta, sensitivity: inverse.transpose().to_owned() };
         match solution.theta.as_ref().norm_max().is_finite() {
             true => Ok(solution),
@@ -444,7 +457,7 @@ impl Moments {
         let mut x = Mat::from_fn(k, 1, |i, _| 1.0 + 1e-3 * (i % 7) as f64);
         let mut value = 0.0;
         for _ in 0..64 {
-            let next = &gram * &x;
+            let next = times(gram.as_ref(), &x);
             let size = next.norm_l2();
             value = size / x.norm_l2();
             x = next * faer::Scale(1.0 / size.max(f64::MIN_POSITIVE));
@@ -455,7 +468,8 @@ impl Moments {
 
     /// E[φ((T f) − y)] at θ.
     fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
-        (&self.cross * theta + &self.dual_constant - &self.dual_target) * faer::Scale(1.0 / self.rows)
+        (times(self.cross.as_ref(), theta) + &self.dual_constant - &self.dual_target)
+            * faer::Scale(1.0 / self.rows)
     }
 }
 
