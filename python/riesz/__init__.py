@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from riesz._environment import Environment
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
+    from riesz._hitting_time import HittingTime
     from riesz._kernel_density import KernelDensity
+    from riesz._linearly_solvable_control import LinearlySolvableControl
     from riesz._load import load
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._particle_mirror_descent import ParticleMirrorDescent
+    from riesz._policy_evaluator import PolicyEvaluator, PolicyValue
     from riesz._posterior import CollapseWarning, Posterior
     from riesz._posterior_variances import posterior_variances
     from riesz._quantile_regressor import KernelQuantileRegressor
@@ -32,6 +35,7 @@ __all__ = [
     "Environment",
     "FitError",
     "GaussianProcessRegressor",
+    "HittingTime",
     "InvalidInput",
     "KernelClassifier",
     "KernelDensity",
@@ -39,9 +43,12 @@ __all__ = [
     "KernelQuantileRegressor",
     "KernelRegressor",
     "LatentDirichletAllocation",
+    "LinearlySolvableControl",
     "OnlineKernelClassifier",
     "OnlineKernelRegressor",
     "ParticleMirrorDescent",
+    "PolicyEvaluator",
+    "PolicyValue",
     "Posterior",
     "RandomFeatures",
     "RieszError",
@@ -61,14 +68,18 @@ _LATER = {
     "DensityRatioEstimator": "_density_ratio",
     "Environment": "_environment",
     "GaussianProcessRegressor": "_gaussian_process",
+    "HittingTime": "_hitting_time",
     "KernelClassifier": "_classifier",
     "KernelDensity": "_kernel_density",
     "KernelNoveltyDetector": "_novelty_detector",
     "KernelQuantileRegressor": "_quantile_regressor",
     "KernelRegressor": "_regressor",
     "LatentDirichletAllocation": "_topics",
+    "LinearlySolvableControl": "_linearly_solvable_control",
     "OnlineKernelClassifier": "_online",
     "OnlineKernelRegressor": "_online",
+    "PolicyEvaluator": "_policy_evaluator",
+    "PolicyValue": "_policy_evaluator",
     "RandomFeatures": "_features",
     "SparseGaussianProcessRegressor": "_sparse_gaussian_process",
     "load": "_load",

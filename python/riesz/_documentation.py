@@ -226,6 +226,45 @@ verbose : int, default=0
     1 for a bar on the standard error, 2 for a line per stage.
 """
 
+_VALUE_FUNCTION = """
+features : {"auto", "atoms", "random", "table", "linear"}, default="auto"
+    What the value is a combination of: kernel atoms at states that were seen, random features of
+    the kernel, one value for each of the states 0, 1, 2, ..., or the columns of the states and a
+    constant. "auto" is "table" where states are whole numbers from 0 to 4,095, else "atoms".
+n_features : int, optional
+    How many atoms or random features; 512, or an eighth of the transitions where that is less,
+    unless given.
+kernel : str, default="gaussian"
+    Kernel family of atoms and random features.
+bandwidth : "auto", "median", "scale" or float, default="auto"
+    Bandwidth of the kernel, of standardised columns; "auto" chooses it by held-out transitions.
+ridge : float, optional
+    Penalty of the value function, as a share of the mean of the diagonal it is added to; by
+    held-out transitions unless given.
+dual_ridge : float, optional
+    Penalty of the dual function, likewise.
+"""
+
+_EVALUATED = """
+n_features_in_ : int
+    Columns of the states.
+feature_names_in_ : ndarray of str
+    Names of the columns, where they had names.
+bandwidth_ : float or None
+    The bandwidth used, where there is one.
+ridge_ : float or None
+    The penalty used.
+dual_ridge_ : float or None
+    The penalty of the dual function used.
+held_out_error_ : float or None
+    The squared norm of the mean residual on transitions that were held out, where penalties were
+    chosen by it.
+n_features_ : int or None
+    Functions that the value is a combination of.
+seed_ : int
+    The seed used.
+"""
+
 _PARAGRAPHS = {
     "losses_of_numbers": _losses(classification=False),
     "losses_of_classes": _losses(classification=True),
@@ -240,4 +279,6 @@ _PARAGRAPHS = {
     "columns": _COLUMNS.strip(),
     "fitted": _COLUMNS.strip() + _FITTED.rstrip(),
     "arrays": _ARRAYS.strip(),
+    "value_function": _VALUE_FUNCTION.strip(),
+    "evaluated": _EVALUATED.strip(),
 }

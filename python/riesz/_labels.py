@@ -79,25 +79,32 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
         return given
 
     def _note(self) -> dict[str, Any]:
-        if self.classes_.dtype.kind not in _KINDS:
-            raise InvalidInput(
-                f"labels of type {self.classes_.dtype} have no plain form; pickle them"
-            )
-        classes = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        return super()._note() | {"classes": classes}
+        return super()._note() | {"classes": noted(self.classes_)}
 
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:
-        summary, classes = model.summary(), note["classes"]
-        if (dtype := np.dtype(classes["dtype"])).kind not in _KINDS:
-            raise InvalidInput(f"not a valid riesz file: labels of type {dtype}")
-        # The length of text is that of the labels, whatever the file says.
-        labels = np.array(classes["values"], dtype=np.str_ if dtype.kind == "U" else dtype)
+        summary = model.summary()
         several = max(2, summary.get("outputs", 2))
         count = summary["task"]["classification"] if "task" in summary else several
-        if labels.shape != (count,) or len(set(labels.tolist())) != count:
-            shown = labels.tolist()[:8]
-            raise InvalidInput(f"not a valid riesz file: labels {shown} for {count} classes")
-        self.classes_ = labels
+        self.classes_ = read_noted(note["classes"], count)
+
+
+def noted(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return labels as values JSON knows."""
+    if labels.dtype.kind not in _KINDS:
+        raise InvalidInput(f"labels of type {labels.dtype} have no plain form; pickle them")
+    return {"dtype": labels.dtype.str, "values": labels.tolist()}
+
+
+def read_noted(note: dict[str, Any], count: int) -> NDArray[Any]:
+    """Return the labels of a note, of which there are so many."""
+    if (dtype := np.dtype(note["dtype"])).kind not in _KINDS:
+        raise InvalidInput(f"not a valid riesz file: labels of type {dtype}")
+    # The length of text is that of the labels, whatever the file says.
+    labels = np.array(note["values"], dtype=np.str_ if dtype.kind == "U" else dtype)
+    if labels.shape != (count,) or len(set(labels.tolist())) != count:
+        shown = labels.tolist()[:8]
+        raise InvalidInput(f"not a valid riesz file: labels {shown} for {count} classes")
+    return labels
 
 
 def labels_of(y: NDArray[Any]) -> NDArray[Any]:

@@ -9,24 +9,32 @@ from riesz._classifier import KernelClassifier
 from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
 from riesz._gaussian_process import GaussianProcessRegressor
+from riesz._hitting_time import HittingTime
 from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
+from riesz._linearly_solvable_control import LinearlySolvableControl
 from riesz._novelty_detector import KernelNoveltyDetector
 from riesz._online import OnlineKernelClassifier, OnlineKernelRegressor
+from riesz._policy_evaluator import PolicyEvaluator
 from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
-from riesz._riesz import Machine, Online, ParticlePosterior, file_kind
+from riesz._riesz import Evaluation, Machine, Online, ParticlePosterior, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
 _CLASSES: dict[str | None, Any] = {
     "density_ratio": DensityRatioEstimator,
     "gaussian_process": GaussianProcessRegressor,
+    "hitting_time": HittingTime,
     "kernel_density": KernelDensity,
     "novelty": KernelNoveltyDetector,
     "topics": LatentDirichletAllocation,
     "sparse_gaussian_process": SparseGaussianProcessRegressor,
+}
+
+_TASKS: dict[str | None, Any] = {
+    each._task: each for each in (HittingTime, LinearlySolvableControl, PolicyEvaluator)
 }
 
 
@@ -48,6 +56,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _CLASSES[kind].load(path)
     if kind == "posterior":
         return _posterior(path)
+    if kind == "policy_evaluation":
+        note = json.loads(Evaluation.load(path)[1]) or {}
+        return _TASKS.get(note.get("task"), PolicyEvaluator).load(path)
     if kind == "online":
         _, text = Online.load(path)
         labelled = "classes" in (json.loads(text) or {})

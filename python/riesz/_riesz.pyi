@@ -70,6 +70,26 @@ def variances_by_operator(
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]: ...
 
+class Chain:
+    @staticmethod
+    def fit(
+        states: NDArray[np.uint32],
+        next_states: NDArray[np.uint32],
+        *,
+        n_jobs: int | None = None,
+    ) -> Chain: ...
+    def expected(
+        self, states: NDArray[np.uint32], targets: NDArray[np.uint32]
+    ) -> NDArray[np.float64]: ...
+    def stationary(self) -> NDArray[np.float64]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Chain: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Chain, str]: ...
+
 class Density:
     @staticmethod
     def fit(
@@ -114,6 +134,57 @@ class Detector:
     def save(self, path: str | os.PathLike[str], note: str) -> None: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Detector, str]: ...
+
+class Evaluation:
+    @staticmethod
+    def fit(
+        states: _Table,
+        rewards: NDArray[np.float32],
+        next_states: _Table,
+        terminals: NDArray[np.bool_],
+        *,
+        settings: dict[str, Any],
+        actions: _Table | None = None,
+        truncations: NDArray[np.bool_] | None = None,
+        discounts: NDArray[np.float32] | None = None,
+        weights: NDArray[np.float32] | None = None,
+        next_actions: _Table | None = None,
+        next_action_probabilities: NDArray[np.float32] | None = None,
+        n_jobs: int | None = None,
+        observer: Callable[..., None] | None = None,
+    ) -> Evaluation: ...
+    def value(
+        self,
+        states: _Table,
+        actions: _Table | None = None,
+        probabilities: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> NDArray[np.float64]: ...
+    def standard_errors(
+        self,
+        states: _Table,
+        actions: _Table | None = None,
+        probabilities: NDArray[np.float32] | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> NDArray[np.float64]: ...
+    def estimate(
+        self,
+        states: _Table | None = None,
+        actions: _Table | None = None,
+        probabilities: NDArray[np.float32] | None = None,
+        *,
+        confidence: float,
+        n_jobs: int | None = None,
+    ) -> tuple[float, float, float]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> Evaluation: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> tuple[Evaluation, str]: ...
 
 class Machine:
     @staticmethod

@@ -5,10 +5,12 @@
 
 mod arrays;
 mod attend;
+mod chain;
 mod density;
 mod detector;
 mod environment;
 mod errors;
+mod evaluation;
 mod features;
 mod files;
 mod kernel;
@@ -32,9 +34,11 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::{
+        chain::Chain,
         density::Density,
         detector::Detector,
         environment::Environment,
+        evaluation::Evaluation,
         features::{fit_features, transform_features},
         files::file_kind,
         machine::Machine,

@@ -79,7 +79,9 @@ impl FeatureBlock {
 
     /// The features of some rows, one thread, row-major.
     pub(crate) fn fill(&self, device: Device, x: &[f32], out: &mut [f32]) -> Result<()> {
-        self.stream(device, x, Materialise::new(self.features(), out))
+        let (d, m) = (self.columns(), self.features());
+        let mut tiles = x.chunks(TILE * d).zip(out.chunks_mut(TILE * m));
+        tiles.try_for_each(|(x, out)| self.stream(device, x, Materialise::new(m, out)))
     }
 
     fn stream<S: Sink>(&self, device: Device, x: &[f32], sink: S) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Linear algebra and numerical analysis that more than one part needs: one Cholesky factorisation with one rule for
-//! matrices that rounding has made singular, conjugate gradients, quasi-Newton steps, k-means, special functions.
+//! matrices that rounding has made singular, LU, conjugate gradients, quasi-Newton steps, k-means, special functions.
 
 pub(crate) mod cholesky;
 pub(crate) mod conjugate_gradients;

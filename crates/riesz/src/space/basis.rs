@@ -369,6 +369,16 @@ mod tests {
         assert!((dot(0, 0) - 1.0).abs() < 1e-5 && (dot(0, 1) - (-0.5_f32).exp()).abs() < 1e-5);
     }
 
+    /// Rows have the same functions however many come with them, also more than a tile of them.
+    #[test]
+    fn rows_do_not_depend_on_others() {
+        let map = FeatureMap::new(KernelSpec::Gaussian, 0.7, 64, Seed(3), Scaling::identity(1)).unwrap();
+        let basis = Basis::features(map).unwrap().with_intercept();
+        let x: Vec<f32> = (0..3_000).map(|i| i as f32 / 1e3).collect();
+        let apart: Vec<f32> = x.chunks(700).flat_map(|x| filled(&basis, x)).collect();
+        assert_eq!(filled(&basis, &x), apart);
+    }
+
     /// A basis comes out of a file as it went in.
     #[test]
     fn bases_are_stored() {

@@ -72,6 +72,7 @@ pub struct EvaluationSummary {
     /// What the value is a function of.
     pub arguments: Arguments,
     /// Columns of the states.
+    #[serde(rename = "columns")]
     pub state_columns: usize,
     /// Functions of the basis; none for importance sampling.
     pub features: Option<usize>,

@@ -137,6 +137,7 @@ pub struct EvaluationOptions {
     /// Transitions of a step.
     pub batch_size: usize,
     /// Passes over the transitions.
+    #[serde(alias = "n_passes")]
     pub passes: usize,
     /// Step size of V in units of 1/(λ + E‖φ‖²/B), λ the largest eigenvalue of E[φφᵀ] and B the transitions of a step: about where
     /// steps become unstable, by themselves and by the noise of a batch.
@@ -147,10 +148,12 @@ pub struct EvaluationOptions {
     /// average of the last half.
     pub published: bool,
     /// Steps of fitted Q evaluation.
+    #[serde(alias = "n_iterations")]
     pub iterations: usize,
     /// Bootstrap samples of an interval.
     pub n_bootstrap: usize,
     /// Seed.
+    #[serde(alias = "random_state")]
     pub seed: Seed,
     /// Seconds that steps may take.
     pub max_time: Option<f64>,
@@ -197,10 +200,10 @@ impl EvaluationOptions {
         self.ridge.map_or(Ok(0.0), |ridge| non_negative("ridge", ridge))?;
         self.dual_ridge.map_or(Ok(0.0), |ridge| non_negative("dual_ridge", ridge))?;
         positive("batch_size", self.batch_size as f64)?;
-        positive("passes", self.passes as f64)?;
+        positive("n_passes", self.passes as f64)?;
         positive("step", self.step)?;
         positive("dual_step", self.dual_step)?;
-        positive("iterations", self.iterations as f64)?;
+        positive("n_iterations", self.iterations as f64)?;
         in_range(
             "n_bootstrap",
             self.n_bootstrap as f64,

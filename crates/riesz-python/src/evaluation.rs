@@ -1,0 +1,134 @@
+//! The class `Evaluation`: an evaluated policy.
+
+use crate::arrays::{values, vector, Table, Values};
+use crate::attend::{attended, detached};
+use crate::errors::to_py;
+use crate::files::{dictionary, stored};
+use crate::settings::Settings;
+use numpy::{Ix1, Ix2, PyArray1, PyReadonlyArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use riesz::dynamics::policy_evaluation::{EvaluationOptions, Log, PolicyEvaluation, Successors};
+
+/// Borrowed truth values, one a row.
+type Flags<'py> = PyReadonlyArray<'py, bool, Ix1>;
+/// Borrowed probabilities of each action, a row each.
+type Probabilities<'py> = PyReadonlyArray<'py, f32, Ix2>;
+
+/// An evaluated policy.
+#[pyclass(module = "riesz._riesz")]
+pub struct Evaluation(PolicyEvaluation);
+
+#[pymethods]
+impl Evaluation {
+    /// Evaluates a policy on logged transitions.
+    #[staticmethod]
+    #[pyo3(signature = (states, rewards, next_states, terminals, *, settings, actions=None, truncations=None, discounts=None, weights=None, next_actions=None, next_action_probabilities=None, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn fit(
+        py: Python<'_>,
+        states: Table<'_>,
+        rewards: Values<'_>,
+        next_states: Table<'_>,
+        terminals: Flags<'_>,
+        settings: &Bound<'_, PyDict>,
+        actions: Option<Table<'_>>,
+        truncations: Option<Flags<'_>>,
+        discounts: Option<Values<'_>>,
+        weights: Option<Values<'_>>,
+        next_actions: Option<Table<'_>>,
+        next_action_probabilities: Option<Probabilities<'_>>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let options = options(settings)?;
+        let log = Log {
+            states: states.rows()?,
+            actions: actions.as_ref().map(Table::rows).transpose()?,
+            rewards: values("rewards", &rewards)?,
+            next_states: next_states.rows()?,
+            terminals: values("terminals", &terminals)?,
+            truncations: truncations.as_ref().map(|cut| values("truncations", cut)).transpose()?,
+            discounts: discounts.as_ref().map(|own| values("discounts", own)).transpose()?,
+            ratios: weights.as_ref().map(|ratios| values("weights", ratios)).transpose()?,
+            successors: successors(next_actions.as_ref(), next_action_probabilities.as_ref())?,
+        };
+        attended(py, n_jobs, observer.as_ref(), |control| PolicyEvaluation::fit(&options, &log, control))
+            .map(Self)
+    }
+
+    /// Values of states, or of what is done there.
+    #[pyo3(signature = (states, actions=None, probabilities=None, *, n_jobs=None))]
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        states: Table<'_>,
+        actions: Option<Table<'_>>,
+        probabilities: Option<Probabilities<'_>>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (rows, policy) = (states.rows()?, successors(actions.as_ref(), probabilities.as_ref())?);
+        let found = detached(py, n_jobs, || self.0.value(rows, policy))?;
+        vector(py, found, rows.len())
+    }
+
+    /// Their standard errors.
+    #[pyo3(signature = (states, actions=None, probabilities=None, *, n_jobs=None))]
+    fn standard_errors<'py>(
+        &self,
+        py: Python<'py>,
+        states: Table<'_>,
+        actions: Option<Table<'_>>,
+        probabilities: Option<Probabilities<'_>>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (rows, policy) = (states.rows()?, successors(actions.as_ref(), probabilities.as_ref())?);
+        let found = detached(py, n_jobs, || self.0.standard_errors(rows, policy))?;
+        vector(py, found, rows.len())
+    }
+
+    /// The value where episodes begin, and the ends of an interval.
+    #[pyo3(signature = (states=None, actions=None, probabilities=None, *, confidence, n_jobs=None))]
+    fn estimate(
+        &self,
+        py: Python<'_>,
+        states: Option<Table<'_>>,
+        actions: Option<Table<'_>>,
+        probabilities: Option<Probabilities<'_>>,
+        confidence: f64,
+        n_jobs: Option<isize>,
+    ) -> PyResult<(f64, f64, f64)> {
+        let policy = successors(actions.as_ref(), probabilities.as_ref())?;
+        let initial = states.as_ref().map(Table::rows).transpose()?.map(|rows| (rows, policy));
+        let found = detached(py, n_jobs, || self.0.estimate(initial, confidence))?;
+        Ok((found.value, found.low, found.high))
+    }
+
+    /// What was fitted, as a dictionary.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dictionary(py, &self.0.summary())
+    }
+}
+
+fn options(settings: &Bound<'_, PyDict>) -> PyResult<EvaluationOptions> {
+    let settings = Settings::new(settings)?;
+    let kernel = settings.take_named("kernel")?;
+    let mut options: EvaluationOptions = settings.read()?;
+    options.kernel = kernel.unwrap_or(options.kernel);
+    options.check().map_err(to_py)?;
+    Ok(options)
+}
+
+/// What is known of the actions of a policy.
+fn successors<'a>(
+    actions: Option<&'a Table<'_>>,
+    probabilities: Option<&'a Probabilities<'_>>,
+) -> PyResult<Successors<'a>> {
+    Ok(match (actions, probabilities) {
+        (_, Some(p)) => Successors::Probabilities(values("probabilities", p)?, p.shape()[1]),
+        (Some(actions), None) => Successors::Actions(actions.rows()?),
+        (None, None) => Successors::Unknown,
+    })
+}
+
+stored!(Evaluation, PolicyEvaluation);

@@ -1,0 +1,456 @@
+"""The value of a policy from logged transitions."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from riesz._arguments import count, flag, number
+from riesz._documentation import documented
+from riesz._errors import InvalidInput
+from riesz._evaluated import Evaluated
+from riesz._rows import sample_weights
+from riesz._transitions import (
+    are_numbered,
+    certain,
+    flags_of,
+    logged,
+    probabilities_of,
+    table_of,
+)
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """The expected value where episodes begin, and an interval.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        The ends of the interval.
+    confidence : float
+        The share of logs whose interval holds the value.
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+
+@documented
+class PolicyEvaluator(Evaluated):
+    """The value of a policy, ``V(s) = E[sum_t discount^t r_t | s_0 = s]``, from logged transitions.
+
+    V is right where ``E[r + discount V(s') - V(s) | s] = 0`` for every s, and a logged transition
+    has one s' alone. The default solves the saddle point of that equation over V and a dual
+    function in closed form; the other methods are there to compare. From what the policy does
+    after each transition, ``Q(s, a)`` is learnt in the same way.
+
+    Parameters
+    ----------
+    method : {"dual_embedding", "embedding_sgd", "lstd", "td", "gtd2", "residual_gradient", \
+"kernel_mdp", "fitted_q", "importance_sampling", "per_decision", "weighted_per_decision", \
+"doubly_robust"}, default="dual_embedding"
+        "dual_embedding" is the saddle point, "embedding_sgd" the same by stochastic gradients;
+        "lstd" least squares of temporal differences; "td", "gtd2" and "residual_gradient" take
+        steps; "kernel_mdp" is a model of the transitions, "fitted_q" regression again and again.
+        The last four look at whole episodes, in the order of the log, and weights: importance
+        sampling of returns, of rewards, the same over the sum of its weights, and a value
+        function corrected by it.
+    discount : float, default=0.99
+        The discount of rewards; one where episodes end.
+    $value_function
+    policy : callable, optional
+        The policy to evaluate: takes states as they were given, and returns the actions it takes
+        there or, where actions are numbered, the probability of each, of shape (n, actions). It
+        is asked at ``next_states`` of a fit and wherever a value is. It is not in a model file.
+    batch_size : int, default=20
+        Transitions of a step, for methods that take steps.
+    n_passes : int, default=1
+        Passes over the transitions, likewise.
+    step : float, default=0.5
+        Step size of V, likewise.
+    dual_step : float, default=1.0
+        Step size of the dual function ("embedding_sgd", "gtd2").
+    published : bool, default=False
+        Whether steps fall like ``1 / sqrt(t)`` and iterates are averaged with these weights, as
+        published, rather than constant steps and the average of the last half.
+    n_iterations : int, default=1000
+        Steps of "fitted_q".
+    n_bootstrap : int, default=1000
+        Bootstrap samples of an interval.
+    max_time : float, optional
+        Most seconds of methods that take steps.
+    $run
+    $verbose
+
+    Attributes
+    ----------
+    $evaluated
+    n_episodes_ : int
+        Episodes of the log; transitions where nothing says that one ends.
+
+    Notes
+    -----
+    Where the log is of another policy, values of states need weights, the ratios
+    ``pi(a | s) / pi_b(a | s)``, and values of actions need what the policy does at ``next_states``
+    (``policy``, ``next_actions`` or ``next_action_probabilities``) and no weights. Actions of whole
+    numbers are one of 0, 1, 2, ...; others are quantities.
+
+    An episode that was cut short has not ended: the last transition of one that ended is True in
+    ``terminals``, of one that was cut short in ``truncations``.
+
+    Standard errors and intervals are those of independent episodes, to first order; they know
+    nothing of what the features cannot say.
+
+    Examples
+    --------
+    Two states, the second of which pays one, each followed by either:
+
+    >>> import numpy as np
+    >>> from riesz import PolicyEvaluator
+    >>> states = np.random.default_rng(0).integers(2, size=4001)
+    >>> log = states[:-1], None, states[:-1] == 1, states[1:], np.zeros(4000, dtype=bool)
+    >>> evaluator = PolicyEvaluator(discount=0.5, random_state=0).fit(*log)
+    >>> evaluator.value([0, 1]).round(1)
+    array([0.5, 1.5])
+    >>> found = evaluator.estimate([0])
+    >>> bool(found.low < 0.5 < found.high)
+    True
+    """
+
+    def __init__(
+        self,
+        method: str = "dual_embedding",
+        *,
+        discount: float = 0.99,
+        features: str = "auto",
+        n_features: int | None = None,
+        kernel: str = "gaussian",
+        bandwidth: str | float = "auto",
+        ridge: float | None = None,
+        dual_ridge: float | None = None,
+        policy: Callable[[Any], Any] | None = None,
+        batch_size: int = 20,
+        n_passes: int = 1,
+        step: float = 0.5,
+        dual_step: float = 1.0,
+        published: bool = False,
+        n_iterations: int = 1000,
+        n_bootstrap: int = 1000,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.discount = discount
+        self.features = features
+        self.n_features = n_features
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.ridge = ridge
+        self.dual_ridge = dual_ridge
+        self.policy = policy
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.step = step
+        self.dual_step = dual_step
+        self.published = published
+        self.n_iterations = n_iterations
+        self.n_bootstrap = n_bootstrap
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        states: Any,
+        actions: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        next_states: ArrayLike | None = None,
+        terminals: ArrayLike | None = None,
+        *,
+        truncations: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        next_actions: ArrayLike | None = None,
+        next_action_probabilities: ArrayLike | None = None,
+    ) -> "PolicyEvaluator":
+        """Evaluate a policy on logged transitions, which are in the order of time.
+
+        Parameters
+        ----------
+        states : array-like of shape (n,) or (n, d), or a Minari data set
+            States. A data set, anything with ``iterate_episodes``, has all that follows up to
+            ``truncations``, which are then not to be given.
+        actions : array-like of shape (n,) or (n, k), optional
+            Actions that were taken; needed where values of actions are learnt.
+        rewards : array-like of shape (n,)
+            Rewards.
+        next_states : array-like of shape (n,) or (n, d)
+            States that followed.
+        terminals : array-like of bool of shape (n,)
+            Whether the process ended with the transition: nothing is earned afterwards.
+        truncations : array-like of bool of shape (n,), optional
+            Whether an episode was cut short after the transition, while the process went on.
+        weights : array-like of shape (n,), optional
+            Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``.
+        next_actions : array-like of shape (n,) or (n, k), optional
+            An action of the policy at each of ``next_states``, in place of ``policy``.
+        next_action_probabilities : array-like of shape (n, actions), optional
+            The probabilities of its actions there, in place of ``policy``.
+
+        Returns
+        -------
+        self
+        """
+        arrays: dict[str, Any] = {
+            "actions": actions,
+            "rewards": rewards,
+            "next_states": next_states,
+            "terminals": terminals,
+            "truncations": truncations,
+        }
+        if hasattr(states, "iterate_episodes"):
+            given = [name for name, values in arrays.items() if values is not None]
+            if given:
+                raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
+            arrays = logged(states)
+            states = arrays.pop("states")
+        for name in ("rewards", "next_states", "terminals"):
+            if arrays[name] is None:
+                raise InvalidInput(f"{name} is missing")
+        cut = arrays["truncations"]
+        following = self._following(
+            arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities
+        )
+        evaluation = self._learn(
+            states,
+            sample_weights(arrays["rewards"], "rewards"),
+            arrays["next_states"],
+            arrays["terminals"],
+            without=("policy",),
+            settings={},
+            table="next_actions" not in following,
+            truncations=None if cut is None else flags_of("truncations", cut),
+            weights=sample_weights(weights, "weights"),
+            **following,
+        )
+        return self._fitted(evaluation)
+
+    def value(
+        self,
+        states: ArrayLike,
+        *,
+        actions: ArrayLike | None = None,
+        probabilities: ArrayLike | None = None,
+        return_std: bool = False,
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return values of states under the policy.
+
+        Parameters
+        ----------
+        states : array-like of shape (n,) or (n, d)
+            States.
+        actions : array-like of shape (n,) or (n, k), optional
+            What the policy does there, where values of actions were learnt and there is no
+            ``policy``.
+        probabilities : array-like of shape (n, actions), optional
+            The same as probabilities of the actions.
+        return_std : bool, default=False
+            Whether to return standard errors beside them.
+
+        Returns
+        -------
+        ndarray of shape (n,), or two of them
+        """
+        with_errors = flag("return_std", return_std)
+        at = self._states(states), *self._choice(states, actions, probabilities)
+        values = self._model.value(*at, n_jobs=self.n_jobs)
+        if not with_errors:
+            return values  # type: ignore[no-any-return]
+        return values, self._model.standard_errors(*at, n_jobs=self.n_jobs)
+
+    def action_value(self, states: ArrayLike, actions: ArrayLike) -> NDArray[np.float64]:
+        """Return values of actions, ``Q(s, a)``, where they were learnt.
+
+        Parameters
+        ----------
+        states : array-like of shape (n,) or (n, d)
+            States.
+        actions : array-like of shape (n,) or (n, k)
+            An action at each.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        rows = self._states(states)
+        if self._arguments == "state":
+            raise InvalidInput(
+                "values of states were learnt, not of actions: fit with policy, next_actions or"
+                " next_action_probabilities"
+            )
+        taken = table_of("actions", actions)
+        values: NDArray[np.float64] = self._model.value(rows, taken, n_jobs=self.n_jobs)
+        return values
+
+    def estimate(
+        self,
+        initial_states: ArrayLike | None = None,
+        *,
+        actions: ArrayLike | None = None,
+        probabilities: ArrayLike | None = None,
+        confidence: float = 0.9,
+    ) -> PolicyValue:
+        """Return the mean value where episodes begin, with a bootstrap interval.
+
+        Parameters
+        ----------
+        initial_states : array-like of shape (m,) or (m, d), optional
+            A sample of the states that episodes begin with. Methods that look at whole episodes
+            know where those of the log begin, and take none.
+        actions, probabilities : array-like, optional
+            What the policy does there, as in :meth:`value`.
+        confidence : float, default=0.9
+            The share of logs whose interval should hold the value.
+
+        Returns
+        -------
+        PolicyValue
+        """
+        check_is_fitted(self)
+        level = number("confidence", confidence)
+        at: tuple[Any, ...] = ()
+        if initial_states is not None:
+            rows = self._states(initial_states, "initial_states")
+            at = rows, *self._choice(initial_states, actions, probabilities)
+        value, low, high = self._model.estimate(*at, confidence=level, n_jobs=self.n_jobs)
+        return PolicyValue(value, low, high, level)
+
+    def plot(
+        self,
+        states: ArrayLike,
+        columns: tuple[int, int] = (0, 1),
+        path: str | os.PathLike[str] | None = None,
+        *,
+        resolution: int = 64,
+    ) -> Any:
+        """Draw the value over the plane of two columns of the states.
+
+        Parameters
+        ----------
+        states : array-like of shape (n, d)
+            States whose range is drawn; other columns are at their median.
+        columns : pair of int, default=(0, 1)
+            The columns.
+        path : path, optional
+            Where to write the picture; the figure is returned in any case.
+        resolution : int, default=64
+            Values along each side.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise InvalidInput("plot needs Matplotlib: pip install matplotlib") from None
+        rows = np.asarray(self._states(states), dtype=np.float64)
+        side = count("resolution", resolution, 2)
+        x, y = (count("columns", column) for column in columns)
+        if x == y or max(x, y) >= rows.shape[1]:
+            raise InvalidInput(f"columns = {columns} should be two of the {rows.shape[1]} columns")
+        ends = [np.linspace(rows[:, k].min(), rows[:, k].max(), side) for k in (x, y)]
+        grid = np.tile(np.median(rows, axis=0), (side * side, 1))
+        grid[:, x], grid[:, y] = (axis.ravel() for axis in np.meshgrid(*ends))
+        figure = Figure(layout="constrained")
+        axes = figure.subplots()
+        values = np.reshape(self.value(grid), (side, side))
+        figure.colorbar(axes.pcolormesh(*ends, values, shading="gouraud"), label="value")
+        names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
+        axes.set(xlabel=names[x], ylabel=names[y])
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def _following(
+        self,
+        actions: ArrayLike | None,
+        next_states: Any,
+        next_actions: ArrayLike | None,
+        probabilities: ArrayLike | None,
+    ) -> dict[str, Any]:
+        """Return actions and what the policy does after each transition, where that is known."""
+        if next_actions is not None and probabilities is not None:
+            raise InvalidInput("give next_actions or next_action_probabilities, not both")
+        following: dict[str, Any] = {}
+        if actions is not None:
+            following["actions"] = table_of("actions", actions)
+        name = "next_actions"
+        if next_actions is None and probabilities is None:
+            if self.policy is None:
+                return following
+            name, answer = "policy", self._asked(next_states)
+            if are_numbered(actions) and answer.ndim == 2 and answer.shape[1] > 1:
+                probabilities = answer
+            else:
+                next_actions = answer
+        if actions is None:
+            raise InvalidInput(f"actions is missing: {name} is for values of actions")
+        if probabilities is not None:
+            name = "next_action_probabilities" if name == "next_actions" else name
+            following["next_action_probabilities"] = probabilities_of(name, probabilities)
+        elif next_actions is not None and are_numbered(actions):
+            following["next_action_probabilities"] = certain(name, next_actions, actions)
+        elif next_actions is not None:
+            following["next_actions"] = table_of(name, next_actions)
+        return following
+
+    def _choice(
+        self, states: Any, actions: ArrayLike | None, probabilities: ArrayLike | None
+    ) -> tuple[NDArray[Any] | None, NDArray[np.float32] | None]:
+        """Return what is done at states, as actions or as probabilities."""
+        if actions is not None and probabilities is not None:
+            raise InvalidInput("give actions or probabilities, not both")
+        if actions is None and probabilities is None and self._arguments != "state":
+            if self.policy is None:
+                raise InvalidInput(
+                    "values of actions were learnt: give actions or probabilities of the policy at"
+                    " these states, or set policy, which a file does not hold"
+                )
+            answer = self._asked(states)
+            if "one_of" in self._arguments and answer.ndim == 2 and answer.shape[1] > 1:
+                probabilities = answer
+            else:
+                actions = answer
+        return (
+            None if actions is None else table_of("actions", actions),
+            None if probabilities is None else probabilities_of("probabilities", probabilities),
+        )
+
+    def _asked(self, states: Any) -> NDArray[Any]:
+        """Return what the policy answers."""
+        if not callable(self.policy):
+            raise InvalidInput("policy should be a function of states, or None")
+        return np.asarray(self.policy(states if hasattr(states, "shape") else np.asarray(states)))
+
+    def _note(self) -> dict[str, Any]:
+        note = super()._note()
+        del note["parameters"]["policy"]
+        return note
+
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        super()._read_task(model, note)
+        if "parameters" not in note:  # of the command line
+            summary = model.summary()
+            self.set_params(method=summary["method"], discount=summary["discount"])

@@ -1,0 +1,120 @@
+"""Logged transitions, as arrays that Rust borrows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, column_or_1d
+
+from riesz._arguments import named
+from riesz._errors import InvalidInput
+from riesz._rows import ROWS
+
+# Most actions that are told by number: above, columns of numbers say more.
+_MOST_ACTIONS = 1024
+# Most states that have a value each unless a table is asked for.
+_MOST_STATES = 4096
+
+
+def in_columns(name: str, values: Any) -> Any:
+    """Return numbers with one column where they have none."""
+    if getattr(values, "ndim", 0) == 0:
+        with named(name):
+            values = np.asarray(values)
+    return np.asarray(values)[:, None] if values.ndim == 1 else values
+
+
+def table_of(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return rows beside those of an estimator, a column each where they have none."""
+    columns = in_columns(name, values)
+    if getattr(columns, "dtype", None) is not None and columns.dtype.kind in "OSU":
+        raise InvalidInput(f"{name} should be numbers: give labels the numbers 0, 1, 2, ...")
+    with named(name):
+        rows: NDArray[Any] = check_array(columns, input_name=name, **ROWS)
+    return rows
+
+
+def flags_of(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    """Return truth values, which may be told as 1 and 0."""
+    with named(name):
+        flags = column_or_1d(values)
+    if flags.dtype.kind != "b" and not (flags.dtype.kind in "iuf" and np.isin(flags, (0, 1)).all()):
+        raise InvalidInput(f"{name} should be True or False, or 1 or 0, for every transition")
+    return np.ascontiguousarray(flags, dtype=np.bool_)
+
+
+def finite_of(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return a finite number for each row."""
+    with named(name):
+        found: NDArray[np.float64] = column_or_1d(values, dtype=np.float64)
+    if not np.isfinite(found).all():
+        row = int((~np.isfinite(found)).argmax())
+        raise InvalidInput(f"{name} contains {found[row]} at row {row}")
+    return found
+
+
+def same_rows(name: str, found: NDArray[Any], states: Any) -> None:
+    """Refuse what has not one row for each state."""
+    expected = len(in_columns("states", states))
+    if len(found) != expected:
+        raise InvalidInput(f"{name} has {len(found)} rows, expected {expected}")
+
+
+def are_numbered(values: Any) -> bool:
+    """Whether values are whole numbers, one for each row."""
+    array = np.asarray(values)
+    one = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
+    return one and array.dtype.kind in "biu"
+
+
+def have_a_table(states: Any) -> bool:
+    """Whether there are few states, 0, 1, 2, ..., so that each can have a value of its own."""
+    if not are_numbered(states):
+        return False
+    array = np.asarray(states)
+    return array.size > 0 and bool(array.min() >= 0 and array.max() < _MOST_STATES)
+
+
+def certain(name: str, actions: ArrayLike, taken: ArrayLike) -> NDArray[np.float32]:
+    """Return the probabilities of actions that are certain, among these and those taken."""
+    numbers = finite_of(name, actions)
+    count = int(max(numbers.max(initial=0), np.max(np.asarray(taken), initial=0))) + 1
+    if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or count > _MOST_ACTIONS:
+        raise InvalidInput(
+            f"{name} should be whole numbers from 0 to {_MOST_ACTIONS - 1}, as actions are; give"
+            " actions that are quantities as floats"
+        )
+    return np.eye(count, dtype=np.float32)[numbers.astype(np.intp)]
+
+
+def probabilities_of(name: str, values: ArrayLike) -> NDArray[np.float32]:
+    """Return the probability of each action, a row for each state."""
+    with named(name):
+        found: NDArray[np.float32] = check_array(
+            values, dtype=np.float32, order="C", ensure_all_finite=False, input_name=name
+        )
+    return found
+
+
+def logged(dataset: Any) -> dict[str, Any]:
+    """Return the transitions of a data set of episodes, as Minari has them."""
+    parts: dict[str, list[Any]] = {}
+    for episode in dataset.iterate_episodes():
+        seen = episode.observations
+        if not isinstance(seen, np.ndarray):
+            raise InvalidInput(
+                f"states: observations are of type {type(seen).__name__}; make arrays of them"
+            )
+        steps = {
+            "states": seen[:-1],
+            "actions": episode.actions,
+            "rewards": episode.rewards,
+            "next_states": seen[1:],
+            "terminals": episode.terminations,
+            "truncations": episode.truncations,
+        }
+        for name, values in steps.items():
+            parts.setdefault(name, []).append(np.asarray(values))
+    if not parts:
+        raise InvalidInput("states: the data set has no episodes")
+    return {name: np.concatenate(values) for name, values in parts.items()}

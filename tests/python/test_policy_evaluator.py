@@ -1,0 +1,474 @@
+"""Values of policies from logs: against linear algebra, and against the formulas in NumPy."""
+
+import pickle
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from decision_process import (
+    DISCOUNT,
+    LOGGED,
+    NEXT,
+    POLICY,
+    REWARDS,
+    STATES,
+    arguments,
+    episodes,
+    exact,
+    exact_of_episodes,
+    log,
+)
+
+import riesz
+from riesz import InvalidInput, PolicyEvaluator
+
+SOLVERS = ["dual_embedding", "lstd", "fitted_q", "kernel_mdp"]
+STEPS = ["embedding_sgd", "td", "gtd2"]
+OF_EPISODES = ["importance_sampling", "per_decision", "weighted_per_decision"]
+
+
+def evaluator(method="dual_embedding", **settings):
+    return PolicyEvaluator(method, **({"discount": DISCOUNT, "random_state": 0} | settings))
+
+
+def plain(method="dual_embedding", **settings):
+    """Return an evaluator without penalties, whose answer is that of linear algebra."""
+    return evaluator(method, **({"ridge": 0.0, "dual_ridge": 0.0} | settings))
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_values_of_states_are_those_of_linear_algebra(method):
+    on = plain(method).fit(*arguments(log(POLICY)))
+    assert np.allclose(on.value(STATES), exact()[0], atol=1e-4)
+    logged = log()
+    off = plain(method).fit(*arguments(logged), weights=logged.weights)
+    assert np.allclose(off.value(STATES), exact()[0], atol=1e-4)
+    # Without weights it is the logged policy that is evaluated.
+    own = plain(method).fit(*arguments(logged))
+    assert np.allclose(own.value(STATES), exact(LOGGED)[0], atol=1e-4)
+    assert np.abs(exact(LOGGED)[0] - exact()[0]).max() > 0.3
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_values_of_actions_are_those_of_linear_algebra(method):
+    logged = log()
+    found = plain(method).fit(
+        *arguments(logged), next_action_probabilities=logged.next_action_probabilities
+    )
+    value, of_actions = exact()
+    for action in range(2):
+        q = found.action_value(STATES, np.full(4, action))
+        assert np.allclose(q, of_actions[:, action], atol=1e-4)
+    assert np.allclose(found.value(STATES, probabilities=POLICY), value, atol=1e-4)
+    assert np.allclose(found.value(STATES, actions=[1, 0, 1, 0]), of_actions[STATES, [1, 0, 1, 0]])
+
+
+def test_a_policy_may_be_a_function():
+    logged = log()
+    asked = []
+
+    def policy(states):
+        asked.append(states)
+        return POLICY[states]
+
+    found = plain(policy=policy).fit(*arguments(logged))
+    assert np.allclose(found.value(STATES), exact()[0], atol=1e-4)
+    assert [len(states) for states in asked] == [len(logged.states), 4]
+    assert found.estimate([0, 1]).value == pytest.approx(exact()[0][:2].mean(), abs=1e-4)
+
+    # One that is certain of its actions: numbers in place of probabilities.
+    greedy = np.eye(2)[[0, 1, 1, 0]]
+    certain = plain(policy=lambda states: np.array([0, 1, 1, 0])[states]).fit(*arguments(logged))
+    assert np.allclose(certain.value(STATES), exact(greedy)[0], atol=1e-4)
+    given = plain().fit(
+        *arguments(logged), next_actions=np.array([0, 1, 1, 0])[logged.next_states]
+    )
+    assert np.array_equal(
+        given.action_value(STATES, [1] * 4), certain.action_value(STATES, [1] * 4)
+    )
+
+
+def error_of_steps(method, **settings):
+    found = evaluator(method, ridge=0.0, **settings).fit(*arguments(log(POLICY, copies=20)))
+    return np.abs(found.value(STATES) - exact()[0]).max() / np.abs(exact()[0]).max()
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_steps_lead_to_the_value(method):
+    """The noise of constant steps is a few per cent."""
+    assert error_of_steps(method, n_passes=20) < 0.1
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_published_steps_lead_there_slowly(method):
+    """The error falls like one over the root of steps: by half for four times as many."""
+    steps = {"published": True, "step": 5.0, "dual_step": 10.0}
+    few, many = (error_of_steps(method, n_passes=n_passes, **steps) for n_passes in (20, 80))
+    assert 0.35 < many / few < 0.65
+
+
+def test_the_residual_gradient_is_biased_as_it_is_known_to_be():
+    """It minimises the mean of squared residuals, whose minimiser least squares finds."""
+    logged = log(POLICY, copies=20)
+    found = evaluator("residual_gradient", n_passes=20).fit(*arguments(logged)).value(STATES)
+    rows = np.eye(4)[logged.states] - DISCOUNT * np.eye(4)[logged.next_states]
+    expected = np.linalg.lstsq(rows, logged.rewards)[0]
+    assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+    assert np.abs(expected - exact()[0]).max() > 0.2
+
+
+def by_numpy(method, logged, values=None):
+    """Return what each episode says, or one number for all of them together."""
+    found, sums, masses = [], np.zeros(6), np.zeros(6)
+    for rows in np.split(np.arange(len(logged.states)), logged.starts[1:]):
+        ratios, rewards = np.cumprod(logged.weights[rows]), logged.rewards[rows]
+        powers = DISCOUNT ** np.arange(len(rows))
+        if method == "importance_sampling":
+            found.append(ratios[-1] * powers @ rewards)
+        elif method == "per_decision":
+            found.append(powers * ratios @ rewards)
+        elif method == "weighted_per_decision":
+            last = np.pad(ratios, (0, 6 - len(rows)), mode="edge")
+            sums += np.pad(powers * ratios * rewards, (0, 6 - len(rows)))
+            masses += last
+        else:
+            start, own, after = values
+            after = np.where(logged.terminals[rows], 0.0, after[rows])
+            before = np.concatenate([[1.0], ratios[:-1]])
+            scale = before if start is None else ratios
+            first = own[rows[0]] if start is None else start[rows[0]]
+            corrections = ratios * (rewards + DISCOUNT * after) - scale * own[rows]
+            found.append(first + powers @ corrections)
+    return np.array(found) if found else (sums / masses).sum()
+
+
+@pytest.mark.parametrize("method", OF_EPISODES)
+def test_importance_sampling_is_its_formula_and_right(method):
+    logged = episodes(4000, seed=1)
+    estimate = (
+        evaluator(method).fit(*arguments(logged), weights=logged.weights).estimate(confidence=0.99)
+    )
+    by_hand = by_numpy(method, logged)
+    assert estimate.value == pytest.approx(by_hand.mean(), rel=1e-5)
+    # Its mean is the value; an interval of 99 % of 4,000 episodes has 2.6 standard errors on a side.
+    truth = exact_of_episodes()
+    if by_hand.ndim:
+        error = by_hand.std() / np.sqrt(len(by_hand))
+        assert abs(estimate.value - truth) < 4 * error
+        assert estimate.high - estimate.low == pytest.approx(2 * 2.576 * error, rel=0.15)
+    assert estimate.low < truth < estimate.high
+    assert estimate.confidence == 0.99
+
+
+@pytest.mark.parametrize("of_actions", [False, True])
+def test_doubly_robust_estimates_are_their_formula_and_right(of_actions):
+    """With values of states, and with those of actions, at which the log's own start counts."""
+    logged = episodes(4000, seed=2)
+    more = (
+        {"next_action_probabilities": logged.next_action_probabilities} if of_actions else {}
+    )
+    found = evaluator("doubly_robust").fit(*arguments(logged), weights=logged.weights, **more)
+    if of_actions:
+        own = found.action_value(logged.states, logged.actions)
+        after = found.value(logged.next_states, probabilities=POLICY[logged.next_states])
+        values = logged.weights * own, own, after
+    else:
+        own = found.value(logged.states)
+        values = None, own, found.value(logged.next_states)
+    by_hand = by_numpy("doubly_robust", logged, values)
+    estimate = found.estimate()
+    assert estimate.value == pytest.approx(by_hand.mean(), rel=1e-4)
+    error = by_hand.std() / np.sqrt(len(by_hand))
+    assert abs(estimate.value - exact_of_episodes()) < 4 * error
+    # It varies less than what it corrects.
+    assert by_hand.std() < by_numpy("importance_sampling", logged).std()
+
+
+def system(n, seed, decay=0.9, noise=0.1):
+    """Return transitions s' = 0.9 s + noise with reward s, whose V is s / (1 - 0.9 * 0.9)."""
+    rng = np.random.default_rng(seed)
+    states = rng.normal(0, 0.25, size=(n, 1))
+    after = decay * states + rng.normal(0, noise, size=(n, 1))
+    return states, None, states[:, 0], after, np.zeros(n, dtype=bool)
+
+
+@pytest.mark.parametrize("features", ["linear", "atoms", "random"])
+def test_values_of_a_linear_system(features):
+    """The error of a slope is 0.9 V' 0.1 / (0.25 (1 - 0.81) sqrt(n)), five of them allowed."""
+    n, slope = 20_000, 1 / 0.19
+    found = evaluator(features=features, discount=0.9, n_jobs=2).fit(*system(n, seed=3))
+    at = np.linspace(-0.4, 0.4, 9)
+    tolerance = 5 * 0.9 * slope * 0.1 / (0.25 * 0.19 * np.sqrt(n))
+    # Functions without a shape have some more freedom to err: twice as much.
+    allowed = (1 if features == "linear" else 2) * tolerance * 0.4
+    assert np.abs(found.value(at) - slope * at).max() < allowed + 0.05
+    values, errors = found.value(at, return_std=True)
+    assert values.shape == errors.shape == (9,)
+    assert (errors > 0).all()
+    assert (errors < allowed).all()
+
+
+def test_actions_that_are_quantities():
+    """s' = 0.5 s + a, reward s, and the policy a = 0.4 s: V = s / (1 - 0.9 * 0.9)."""
+    rng = np.random.default_rng(4)
+    states = rng.normal(size=(5000, 1))
+    actions = rng.normal(size=(5000, 1))
+    after = 0.5 * states + actions
+    found = evaluator(features="linear", discount=0.9, policy=lambda states: 0.4 * states).fit(
+        states, actions, states[:, 0], after, np.zeros(5000, dtype=bool)
+    )
+    at = np.array([[-1.0], [0.5]])
+    assert np.allclose(found.value(at), at[:, 0] / 0.19, atol=1e-3)
+    q = found.action_value(at, [1.0, 0.0])
+    assert np.allclose(q, at[:, 0] + 0.9 * (0.5 * at[:, 0] + [1.0, 0.0]) / 0.19, atol=1e-3)
+
+
+def test_intervals_hold_the_value_as_often_as_they_say():
+    """Of 40 intervals of 90 %, fewer than 30 hold it in one of 5,000 such tests."""
+    held = 0
+    rng = np.random.default_rng(5)
+    truth = exact()[0].mean()
+    for seed in range(40):
+        s = rng.integers(4, size=2000)
+        a = (rng.random(2000) < LOGGED[s, 1]).astype(int)
+        t = (rng.random((2000, 1)) > NEXT[s, a].cumsum(axis=1)).sum(axis=1).clip(max=3)
+        found = evaluator(random_state=seed).fit(
+            s,
+            a,
+            REWARDS[s, a] + rng.normal(size=2000),
+            t,
+            np.zeros(2000, dtype=bool),
+            weights=POLICY[s, a] / LOGGED[s, a],
+        )
+        # As many states of each: their mean is the truth's.
+        interval = found.estimate(np.repeat(STATES, 10_000))
+        held += interval.low < truth < interval.high
+    assert held >= 30
+
+
+def test_the_same_seed_has_the_same_bits_on_any_number_of_threads():
+    data = system(6000, seed=6)
+    for method in ("dual_embedding", "lstd", "fitted_q", "embedding_sgd"):
+        first, second = (
+            evaluator(method, discount=0.9, n_jobs=n_jobs).fit(*data) for n_jobs in (1, 2)
+        )
+        assert first._model.to_bytes() == second._model.to_bytes()
+        assert np.array_equal(first.value(data[0]), second.value(data[0]))
+        other = evaluator(method, discount=0.9, random_state=1).fit(*data)
+        assert not np.array_equal(first.value(data[0]), other.value(data[0]))
+
+
+def test_pickles_and_files_hold_everything_but_the_policy(tmp_path):
+    logged = log()
+    found = evaluator(policy=exact_policy, n_bootstrap=50).fit(*arguments(logged))
+    again = pickle.loads(pickle.dumps(found))
+    assert again._model.to_bytes() == found._model.to_bytes()
+    assert np.array_equal(again.value(STATES), found.value(STATES))
+    found.save(tmp_path / "model.riesz")
+    for read in (PolicyEvaluator.load, riesz.load):
+        copy = read(tmp_path / "model.riesz")
+        assert isinstance(copy, PolicyEvaluator)
+        assert copy._model.to_bytes() == found._model.to_bytes()
+        assert copy.get_params() == found.get_params() | {"policy": None}
+        assert np.array_equal(copy.value(STATES, probabilities=POLICY), found.value(STATES))
+        assert copy.estimate([0], probabilities=POLICY[:1]) == found.estimate([0])
+        with pytest.raises(InvalidInput, match=r"probabilities.*policy, which a file does not"):
+            copy.value(STATES)
+        for name in ("ridge_", "dual_ridge_", "n_features_", "n_episodes_", "held_out_error_"):
+            assert getattr(copy, name) == getattr(found, name), name
+    copy.save(tmp_path / "again.riesz")
+    assert (tmp_path / "again.riesz").read_bytes() == (tmp_path / "model.riesz").read_bytes()
+
+
+def exact_policy(states):
+    return POLICY[states]
+
+
+@pytest.mark.parametrize("method", ["per_decision", "doubly_robust", "td"])
+def test_files_of_other_methods(method, tmp_path):
+    logged = episodes(50, seed=3)
+    found = evaluator(method).fit(*arguments(logged), weights=logged.weights)
+    found.save(tmp_path / "model.riesz")
+    copy = riesz.load(tmp_path / "model.riesz")
+    assert copy.estimate(None if method != "td" else [0]) == found.estimate(
+        None if method != "td" else [0]
+    )
+
+
+def data_set(logged):
+    """Return episodes as Minari has them, and truncations, of which the last episode has one."""
+    ends = np.append(logged.starts[1:], len(logged.states))
+    parts = []
+    for start, end in zip(logged.starts, ends, strict=True):
+        rows = slice(start, end)
+        cut = np.zeros(end - start, dtype=bool)
+        parts.append(
+            SimpleNamespace(
+                observations=np.append(logged.states[rows], logged.next_states[end - 1]),
+                actions=logged.actions[rows],
+                rewards=logged.rewards[rows],
+                terminations=logged.terminals[rows].copy(),
+                truncations=cut,
+            )
+        )
+    parts[-1].terminations[-1], parts[-1].truncations[-1] = False, True
+    return SimpleNamespace(iterate_episodes=lambda: iter(parts)), parts
+
+
+def test_a_minari_data_set_is_its_episodes():
+    logged = episodes(60, seed=7)
+    dataset, parts = data_set(logged)
+    found = evaluator().fit(dataset, weights=logged.weights)
+    ends, cut = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("terminations", "truncations")
+    )
+    expected = evaluator().fit(
+        logged.states,
+        logged.actions,
+        logged.rewards,
+        logged.next_states,
+        ends,
+        truncations=cut,
+        weights=logged.weights,
+    )
+    assert found._model.to_bytes() == expected._model.to_bytes()
+    assert found.n_episodes_ == 60
+    # What was cut short goes on: an end there gives another value.
+    ended = evaluator().fit(*arguments(logged), weights=logged.weights)
+    assert not np.array_equal(ended.value(STATES), found.value(STATES))
+    with pytest.raises(InvalidInput, match="its own rewards"):
+        evaluator().fit(dataset, rewards=logged.rewards)
+    parts[0].observations = {"position": parts[0].observations}
+    with pytest.raises(InvalidInput, match="observations are of type dict"):
+        evaluator().fit(dataset)
+    with pytest.raises(InvalidInput, match="no episodes"):
+        evaluator().fit(SimpleNamespace(iterate_episodes=lambda: iter(())))
+
+
+def test_columns_have_names_and_flags_may_be_numbers():
+    pd = pytest.importorskip("pandas")
+    states, _, rewards, after, ends = system(400, seed=8)
+    frames = [pd.DataFrame({"position": part[:, 0]}) for part in (states, after)]
+    found = evaluator(discount=0.9).fit(frames[0], None, rewards, frames[1], ends.astype(int))
+    assert found.feature_names_in_.tolist() == ["position"]
+    expected = evaluator(discount=0.9).fit(states, None, rewards, after, ends)
+    assert np.array_equal(found.value(frames[0]), expected.value(states))
+    with pytest.raises(ValueError, match="next_states"):
+        evaluator().fit(frames[0], None, rewards, frames[1].rename(columns=str.upper), ends)
+
+
+def test_what_the_fit_chose():
+    states, *others = system(2000, seed=9)
+    found = evaluator(discount=0.9).fit(states, *others)
+    assert found.n_features_ > 1
+    assert found.bandwidth_ > 0
+    assert found.ridge_ >= 0
+    assert found.dual_ridge_ >= 0
+    assert found.held_out_error_ >= 0
+    assert found.seed_ == 0
+    assert found.n_episodes_ == 2000
+    table = evaluator().fit(*arguments(log()))
+    assert (table.n_features_, table.bandwidth_) == (4, None)
+    assert evaluator(features="atoms", n_features=3).fit(*arguments(log())).n_features_ <= 4
+
+
+LOG = log()
+BAD = {
+    "rewards has 159 rows": lambda: evaluator().fit(
+        LOG.states[:160], None, LOG.rewards[:159], LOG.next_states[:160], LOG.terminals[:160]
+    ),
+    "next_states has": lambda: evaluator().fit(
+        LOG.states, None, LOG.rewards, LOG.next_states[1:], LOG.terminals
+    ),
+    "weights has 3 rows": lambda: evaluator().fit(*arguments(LOG), weights=[1.0, 1.0, 1.0]),
+    "discount = 1 needs": lambda: evaluator(discount=1.0).fit(*arguments(LOG)),
+    "discount = 1.5 is outside": lambda: evaluator(discount=1.5).fit(*arguments(LOG)),
+    "weights has inf at row 2": lambda: evaluator().fit(
+        *arguments(LOG), weights=np.where(np.arange(len(LOG.states)) == 2, np.inf, 1.0)
+    ),
+    "weights are all zero": lambda: evaluator().fit(
+        *arguments(LOG), weights=np.zeros(len(LOG.states))
+    ),
+    "rewards": lambda: evaluator().fit(
+        LOG.states, None, LOG.rewards * np.nan, LOG.next_states, LOG.terminals
+    ),
+    "states": lambda: evaluator().fit(
+        LOG.states * np.nan, None, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "terminals should be True or False": lambda: evaluator().fit(
+        LOG.states, None, LOG.rewards, LOG.next_states, LOG.rewards
+    ),
+    "truncations should be True or False": lambda: evaluator().fit(
+        *arguments(LOG), truncations=np.full(len(LOG.states), "no")
+    ),
+    "rewards is missing": lambda: evaluator().fit(LOG.states),
+    "terminals is missing": lambda: evaluator().fit(
+        LOG.states, None, LOG.rewards, LOG.next_states
+    ),
+    'method = "magic" is unknown; expected one of dual_embedding, embedding_sgd': lambda: (
+        evaluator("magic").fit(*arguments(LOG))
+    ),
+    'features = "some" is unknown': lambda: evaluator(features="some").fit(*arguments(LOG)),
+    "n_passes = 0 is outside": lambda: evaluator(n_passes=0).fit(*arguments(LOG)),
+    "needs episodes": lambda: evaluator("per_decision").fit(*arguments(LOG)),
+    "gives one number": lambda: (
+        evaluator("per_decision").fit(*arguments(episodes(9, 0))).value(STATES)
+    ),
+    "initial_states": lambda: evaluator().fit(*arguments(LOG)).estimate(),
+    "confidence = 2 is outside": lambda: (
+        evaluator().fit(*arguments(LOG)).estimate([0], confidence=2)
+    ),
+    "give no actions": lambda: evaluator().fit(*arguments(LOG)).value([0], actions=[0]),
+    "not of actions": lambda: evaluator().fit(*arguments(LOG)).action_value([0], [0]),
+    "actions is missing": lambda: evaluator(policy=exact_policy).fit(
+        LOG.states, None, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "actions = 7 is outside the whole numbers": lambda: evaluator(policy=exact_policy).fit(
+        LOG.states, LOG.actions + 7, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "next_actions should be whole numbers from 0": lambda: evaluator().fit(
+        *arguments(LOG), next_actions=LOG.actions - 1
+    ),
+    "actions should be numbers": lambda: evaluator().fit(
+        LOG.states, LOG.actions.astype(str), LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "next_actions or next_action_probabilities": lambda: evaluator().fit(
+        *arguments(LOG),
+        next_actions=LOG.actions,
+        next_action_probabilities=LOG.next_action_probabilities,
+    ),
+    "is no distribution": lambda: evaluator().fit(
+        *arguments(LOG), next_action_probabilities=2 * LOG.next_action_probabilities
+    ),
+    "policy should be a function": lambda: evaluator(policy="best").fit(*arguments(LOG)),
+    "X has 2 features": lambda: evaluator().fit(*arguments(LOG)).value(np.zeros((3, 2))),
+    "whole numbers from 0": lambda: evaluator(features="table").fit(
+        LOG.states - 1, None, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_named(message):
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+        BAD[message]()
+
+
+def test_the_value_is_drawn_over_a_plane(tmp_path, monkeypatch):
+    rng = np.random.default_rng(10)
+    states = rng.normal(size=(500, 3))
+    found = evaluator(features="linear").fit(
+        states, None, states[:, 0], 0.5 * states, np.zeros(500, dtype=bool)
+    )
+    with monkeypatch.context() as hidden:
+        hidden.setitem(sys.modules, "matplotlib.figure", None)
+        with pytest.raises(InvalidInput, match="pip install matplotlib"):
+            found.plot(states)
+    pytest.importorskip("matplotlib")
+    figure = found.plot(states, (0, 2), tmp_path / "value.png", resolution=8)
+    assert (tmp_path / "value.png").stat().st_size > 0
+    assert figure.axes[0].get_xlabel() == "state 0"
+    with pytest.raises(InvalidInput, match="columns"):
+        found.plot(states, (0, 3))
