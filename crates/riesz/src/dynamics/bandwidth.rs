@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::operator::Conditional;
-use crate::solver::{choose_ridges, DualForm, SaddleClosedForm};
+use crate::solver::{choose_ridges, DualForm, SaddleClosedForm, PARTS};
 use crate::space::Basis;
 
 /// Samples on which bandwidths are compared.
@@ -34,8 +34,7 @@ pub(super) fn best<'a, T: Conditional + Sync + Copy>(
             dual: judge.clone(),
             form: DualForm::Free,
         };
-        let parts = saddle.moments_in_parts(batch, targets, 3)?;
-        let Ok(parts) = <[_; 3]>::try_from(parts) else { continue };
+        let parts = saddle.moments_in_parts(batch, targets, PARTS)?;
         let (_, error) = choose_ridges(&parts, DualForm::Free, None, None)?;
         if error < best.1 {
             best = (bandwidth, error);

@@ -11,7 +11,7 @@ use crate::loss::{column, Loss, Square, Unit};
 use crate::model::{Container, Stored};
 use crate::operator::{ConditionalMean, Sampled};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
-use crate::solver::{choose_ridges, Addend, DualForm, Ridges, SaddleClosedForm};
+use crate::solver::{self, choose_ridges, DualForm, Ridges, SaddleClosedForm, PARTS};
 use crate::space::{Basis, Function, Linear};
 use serde::{Deserialize, Serialize};
 
@@ -230,18 +230,13 @@ impl InvariantFunction {
             dual: ground.atoms(data.rows, bandwidth, features)?,
             form: DualForm::Free,
         };
-        let parts = saddle.moments_in_parts(batch, &targets, 3)?;
+        let parts = saddle.moments_in_parts(batch, &targets, PARTS)?;
         control.check(0)?;
-        let Ok(parts) = <[_; 3]>::try_from(parts) else {
-            return Err(Error::Empty { what: "X", needed: "three rows" });
-        };
         let ridges = match (options.ridge, options.dual_ridge) {
             (Some(primal), Some(dual)) => Ridges { primal, dual },
             (primal, dual) => choose_ridges(&parts, DualForm::Free, primal, dual)?.0,
         };
-        let [mut all, second, third] = parts;
-        [second, third].iter().for_each(|part| all.add(part));
-        let solution = all.solve(DualForm::Free, ridges)?;
+        let solution = solver::Moments::sum(parts.iter())?.solve(DualForm::Free, ridges)?;
         let f = Linear::with_coefficients(saddle.primal, solution.coefficients())?;
         let header = Header {
             options: options.clone(),

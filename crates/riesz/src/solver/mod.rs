@@ -22,7 +22,9 @@ pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, S
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
-pub use saddle_closed_form::{choose_ridge, choose_ridges, Moments, Ridges, SaddleClosedForm, Solution};
+pub use saddle_closed_form::{
+    choose_ridge, choose_ridges, Moments, Ridges, SaddleClosedForm, Solution, PARTS,
+};
 pub use schedule::Schedule;
 pub use sums::{Addend, Sums};
 pub use temporal_difference::TemporalDifference;

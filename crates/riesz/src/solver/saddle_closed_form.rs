@@ -83,6 +83,9 @@ impl Addend for Moments {
     }
 }
 
+/// How features of some rows are computed.
+type Fill = fn(&Basis, &[f32], &mut [f32]) -> Result<()>;
+
 /// Samples whose operator has been asked for its points.
 struct Listed<'a> {
     points: Vec<Points<'a>>,
@@ -174,13 +177,19 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
     }
 
     /// ψ̃ on some rows, row-major; φ on the same rows is ψ at a point where both bases and both rows are the same.
-    fn combined(&self, listed: &Listed<'_>, range: Range<usize>, phi: &[f32]) -> Result<Vec<f32>> {
+    fn combined(
+        &self,
+        listed: &Listed<'_>,
+        range: Range<usize>,
+        phi: &[f32],
+        fill: Fill,
+    ) -> Result<Vec<f32>> {
         let m = self.primal.len();
         let (mut x, mut psi, mut sum) = (Vec::new(), vec![0.0; range.len() * m], vec![0.0; range.len() * m]);
         for Points { rows, factors } in &listed.points {
             let shared = self.primal.is(&self.dual) && rows.is(&listed.given);
             if !shared {
-                self.primal.fill(rows.tile(range.clone(), &mut x), &mut psi)?;
+                fill(&self.primal, rows.tile(range.clone(), &mut x), &mut psi)?;
             }
             let psi = if shared { phi } else { &psi };
             for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
@@ -193,17 +202,17 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         Ok(sum)
     }
 
-    fn given(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Vec<f32>> {
+    fn given(&self, listed: &Listed<'_>, range: Range<usize>, fill: Fill) -> Result<Vec<f32>> {
         let (mut x, mut phi) = (Vec::new(), vec![0.0; range.len() * self.dual.len()]);
-        self.dual.fill(listed.given.tile(range, &mut x), &mut phi)?;
+        fill(&self.dual, listed.given.tile(range, &mut x), &mut phi)?;
         Ok(phi)
     }
 
     /// The moments of one leaf, on one thread, in single precision.
     fn leaf(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Moments> {
         let (n, m, k, c) = (range.len(), self.primal.len(), self.dual.len(), listed.outputs);
-        let phi = self.given(listed, range.clone())?;
-        let psi = self.combined(listed, range.clone(), &phi)?;
+        let phi = self.given(listed, range.clone(), Basis::fill)?;
+        let psi = self.combined(listed, range.clone(), &phi, Basis::fill)?;
         let psi = MatRef::from_row_major_slice(&psi, n, m);
         let phi = MatRef::from_row_major_slice(&phi, n, k);
         let own = range.start * c..range.end * c;
@@ -243,28 +252,24 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
     ) -> Result<Vec<Vec<f64>>> {
         let listed = self.list(batch, targets)?;
         let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
+        // θᵀψ = (Tᵀθ)ᵀψ₀ and Σφr = T Σφ₀r for features ψ = Tψ₀: plain ones are cheaper.
+        let theta = self.primal.transposed(&solution.theta);
         let one = |group: &Range<usize>| -> Result<Vec<f64>> {
             let mut sum = Mat::<f64>::zeros(k, c);
             for start in group.clone().step_by(TILE) {
                 let range = start..(start + TILE).min(group.end);
-                let phi = self.given(&listed, range.clone())?;
-                let psi = self.combined(&listed, range.clone(), &phi)?;
-                for (i, row) in range.enumerate() {
-                    for o in 0..c {
-                        let value: f64 = psi[i * m..][..m]
-                            .iter()
-                            .enumerate()
-                            .map(|(j, psi)| f64::from(*psi) * solution.theta[(j, o)])
-                            .sum();
-                        let at = row * c + o;
-                        let residual =
-                            value + f64::from(listed.constants[at]) - f64::from(listed.targets[at]);
-                        for (j, phi) in phi[i * k..][..k].iter().enumerate() {
-                            sum[(j, o)] += residual * f64::from(*phi);
-                        }
-                    }
+                let phi = self.given(&listed, range.clone(), Basis::fill_plain)?;
+                let psi = self.combined(&listed, range.clone(), &phi, Basis::fill_plain)?;
+                for (i, at) in (range.start * c..range.end * c).enumerate() {
+                    let (i, o) = (i / c, i % c);
+                    let value = |(psi, theta): (&f32, &f64)| f64::from(*psi) * theta;
+                    let value: f64 = psi[i * m..][..m].iter().zip(theta.col_as_slice(o)).map(value).sum();
+                    let residual = value + f64::from(listed.constants[at]) - f64::from(listed.targets[at]);
+                    let sums = sum.col_as_slice_mut(o).iter_mut().zip(&phi[i * k..][..k]);
+                    sums.for_each(|(sum, phi)| *sum += residual * f64::from(*phi));
                 }
             }
+            let sum = self.dual.transformed(&sum);
             let influence = lu::product(solution.sensitivity.transpose(), sum.as_ref());
             Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
         };
@@ -300,6 +305,15 @@ impl Solution {
 }
 
 impl Moments {
+    /// The sum of several.
+    pub fn sum<'a>(mut parts: impl Iterator<Item = &'a Self>) -> Result<Self> {
+        let first = parts.next().ok_or(Error::Empty { what: "parts of the samples", needed: "one" })?;
+        Ok(parts.fold(first.clone(), |mut sum, part| {
+            sum.add(part);
+            sum
+        }))
+    }
+
     /// The lower triangle of E[φφᵀ] + λ₂I, factorised.
     fn factor(&self, ridge: f64) -> Result<Cholesky> {
         let k = self.gram.nrows();
@@ -472,26 +486,38 @@ const DUAL: [f64; 4] = [1e-8, 1e-6, 1e-4, 1e-2];
 /// λ₂ of the norm that candidates are compared in.
 const NORM: f64 = 1e-6;
 
-/// How candidates for a ridge are compared: of three parts of the samples one is learnt from; with p_a, p_b the errors
-/// E[φ((T f) − y)] on the two others, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span
-/// of φ, whose noise pᵀG⁻¹p would count as error. Its own standard error is added, about |p_a − p_b|²/(2√K) in that norm, or a
-/// wild f would win by luck. The parts take turns.
+/// Parts that samples are dealt out to where ridges are chosen.
+pub const PARTS: usize = 5;
+
+/// How candidates for a ridge are compared: two parts of the samples are held out, and the others learnt from; with p_a, p_b the
+/// errors E[φ((T f) − y)] on the two, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span of φ,
+/// whose noise pᵀG⁻¹p would count as error. Its own standard error is added, about |p_a − p_b|²/(2√K) in that norm, or a wild f
+/// would win by luck. The parts take turns.
 struct Judge<'a> {
-    parts: &'a [Moments; 3],
+    parts: &'a [Moments],
     norm: Cholesky,
 }
 
 impl<'a> Judge<'a> {
-    fn new(parts: &'a [Moments; 3]) -> Result<Self> {
-        let mut all = parts[0].clone();
-        parts[1..].iter().for_each(|part| all.add(part));
-        Ok(Self { parts, norm: all.factor(NORM)? })
+    fn new(parts: &'a [Moments]) -> Result<Self> {
+        if parts.len() < 3 {
+            return Err(Error::Empty { what: "parts of the samples", needed: "three" });
+        }
+        Ok(Self { parts, norm: Moments::sum(parts.iter())?.factor(NORM)? })
     }
 
-    /// The error on the other parts of what was learnt from part `t`.
+    /// What is learnt from while parts `t` and `t` + 1 are held out.
+    fn training(&self, t: usize) -> Result<Moments> {
+        let next = (t + 1) % self.parts.len();
+        Moments::sum(
+            self.parts.iter().enumerate().filter(|(k, _)| *k != t && *k != next).map(|(_, part)| part),
+        )
+    }
+
+    /// The error on parts `t` and `t` + 1.
     fn error(&self, t: usize, theta: &Mat<f64>) -> f64 {
-        let [a, b] = [1, 2].map(|k| {
-            let mut error = self.parts[(t + k) % 3].error(theta);
+        let [a, b] = [t, t + 1].map(|k| {
+            let mut error = self.parts[k % self.parts.len()].error(theta);
             self.norm.forward(error.as_mut());
             error
         });
@@ -504,9 +530,9 @@ impl<'a> Judge<'a> {
 }
 
 /// The ridges whose solution leaves the least of the error on samples that were not learnt from, of equals the larger ones, and
-/// that error. Either ridge may be given.
+/// that error, for three parts of the samples or more. Either ridge may be given.
 pub fn choose_ridges(
-    parts: &[Moments; 3],
+    parts: &[Moments],
     form: DualForm,
     primal: Option<f64>,
     dual: Option<f64>,
@@ -514,32 +540,36 @@ pub fn choose_ridges(
     let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
     let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
     let judge = Judge::new(parts)?;
-    let mut best = None;
-    for &dual in &duals {
-        let mut scores = vec![0.0; primals.len()];
-        for (t, part) in parts.iter().enumerate() {
-            let (factor, whitened, square) = part.whitened(dual)?;
+    let mut scores = vec![0.0; duals.len() * primals.len()];
+    for t in 0..parts.len() {
+        let training = judge.training(t)?;
+        for (&dual, scores) in duals.iter().zip(scores.chunks_exact_mut(primals.len())) {
+            let (factor, whitened, square) = training.whitened(dual)?;
             for (score, &ridge) in scores.iter_mut().zip(&primals) {
-                let (theta, _) = part.solve_whitened(form, ridge, &factor, &whitened, &square)?;
+                let (theta, _) = training.solve_whitened(form, ridge, &factor, &whitened, &square)?;
                 *score += judge.error(t, &theta);
             }
         }
-        let candidates = scores.into_iter().zip(&primals);
-        candidates.for_each(|(score, &primal)| keep_least(&mut best, score, Ridges { primal, dual }));
+    }
+    let mut best = None;
+    for (score, k) in scores.into_iter().zip(0..) {
+        let ridges = Ridges { primal: primals[k % primals.len()], dual: duals[k / primals.len()] };
+        keep_least(&mut best, score, ridges);
     }
     best.ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
 }
 
 /// The same for a solution with one ridge, given by `solve`.
 pub fn choose_ridge(
-    parts: &[Moments; 3],
+    parts: &[Moments],
     solve: impl Fn(&Moments, f64) -> Result<Mat<f64>>,
 ) -> Result<(f64, f64)> {
     let (judge, mut best) = (Judge::new(parts)?, None);
+    let trainings: Vec<Moments> = (0..parts.len()).map(|t| judge.training(t)).collect::<Result<_>>()?;
     let mut failure = Error::Empty { what: "candidates for ridge", needed: "one" };
     for ridge in PRIMAL {
-        let score = |(t, part)| solve(part, ridge).map(|theta| judge.error(t, &theta));
-        match parts.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
+        let score = |(t, training)| solve(training, ridge).map(|theta| judge.error(t, &theta));
+        match trainings.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
             Ok(scores) => keep_least(&mut best, scores.iter().sum(), ridge),
             Err(error) => failure = error,
         }

@@ -4,6 +4,7 @@ use crate::compute::{gaussian_row, Device, FeatureBlock};
 use crate::error::{in_range, positive, same_columns, Error, Result};
 use crate::kernel::{ClosedForm, FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::linalg::cholesky::{Cholesky, SINGLE};
+use crate::linalg::lu;
 use crate::memory::room;
 use crate::model::Container;
 use crate::random::{BlockIndex, Seed};
@@ -254,6 +255,50 @@ impl Basis {
 
     /// ψ of some rows, n×d to n×M, both row-major, on one thread.
     pub fn fill(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+        self.fill_as(true, x, out)
+    }
+
+    /// ψ₀ of some rows, where ψ = Tψ₀: the atoms themselves, and T = L⁻¹; for other bases ψ₀ = ψ.
+    pub(crate) fn fill_plain(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+        self.fill_as(false, x, out)
+    }
+
+    /// T A, of M rows.
+    pub(crate) fn transformed(&self, a: &Mat<f64>) -> Mat<f64> {
+        self.map_blocks(a, |inverse, part| lu::product(inverse, part))
+    }
+
+    /// Tᵀ A, of M rows.
+    pub(crate) fn transposed(&self, a: &Mat<f64>) -> Mat<f64> {
+        self.map_blocks(a, |inverse, part| lu::product(inverse.transpose(), part))
+    }
+
+    /// What `map` makes of L⁻¹ and the rows of `a` that belong to it; other rows as they are.
+    fn map_blocks(
+        &self,
+        a: &Mat<f64>,
+        map: impl Fn(MatRef<'_, f64>, MatRef<'_, f64>) -> Mat<f64> + Copy,
+    ) -> Mat<f64> {
+        let mut out = a.clone();
+        match &*self.kind {
+            Kind::Atoms { inverse, .. } => {
+                let m = inverse.nrows();
+                let inverse = Mat::from_fn(m, m, |i, j| f64::from(inverse[(i, j)]));
+                out.subrows_mut(0, m).copy_from(map(inverse.as_ref(), a.subrows(0, m)));
+            }
+            Kind::PerAction { states, actions } => {
+                let m = states.len();
+                for k in 0..*actions {
+                    let part = a.subrows(k * m, m).to_owned();
+                    out.subrows_mut(k * m, m).copy_from(states.map_blocks(&part, map));
+                }
+            }
+            Kind::Features { .. } | Kind::Table { .. } | Kind::Columns { .. } => {}
+        }
+        out
+    }
+
+    fn fill_as(&self, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
         let (d, m) = (self.columns(), self.len());
         if x.len() / d * m != out.len() || !x.len().is_multiple_of(d) {
             return Err(Error::Length {
@@ -263,10 +308,10 @@ impl Basis {
             });
         }
         if !self.intercept {
-            return self.fill_own(x, out);
+            return self.fill_own(whole, x, out);
         }
         let mut own = vec![0.0; x.len() / d * (m - 1)];
-        self.fill_own(x, &mut own)?;
+        self.fill_own(whole, x, &mut own)?;
         for (i, out) in out.chunks_exact_mut(m).enumerate() {
             out[..m - 1].copy_from_slice(&own[i * (m - 1)..(i + 1) * (m - 1)]);
             out[m - 1] = 1.0;
@@ -274,7 +319,7 @@ impl Basis {
         Ok(())
     }
 
-    fn fill_own(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+    fn fill_own(&self, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
         match &*self.kind {
             Kind::Features { map, block } => {
                 let block = match block.get() {
@@ -291,47 +336,50 @@ impl Basis {
             Kind::Atoms { kernel, points, inverse, columns } => {
                 let (mut inputs, m) = (Vec::with_capacity(x.len()), inverse.nrows());
                 kernel.input(x, &mut inputs);
-                let mut k = vec![0.0; out.len()];
+                let mut own = vec![0.0; if whole { out.len() } else { 0 }];
+                let k = if whole { &mut own[..] } else { &mut *out };
                 for (x, k) in inputs.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
                     match kernel.kernel() {
                         KernelSpec::Gaussian => gaussian_row(Device::default(), x, columns, k),
                         _ => kernel.values(x, points, k)?,
                     }
                 }
-                let n = k.len() / m;
-                let (k, out) =
-                    (MatRef::from_row_major_slice(&k, n, m), MatMut::from_row_major_slice_mut(out, n, m));
-                matmul(out, Accum::Replace, k, inverse.transpose(), 1.0, Par::Seq);
+                if whole {
+                    let n = own.len() / m;
+                    let k = MatRef::from_row_major_slice(&own, n, m);
+                    let out = MatMut::from_row_major_slice_mut(out, n, m);
+                    matmul(out, Accum::Replace, k, inverse.transpose(), 1.0, Par::Seq);
+                }
             }
             Kind::Table { states } => {
                 out.fill(0.0);
                 for (&x, out) in x.iter().zip(out.chunks_exact_mut(*states)) {
-                    out[whole("state", x, *states)?] = 1.0;
+                    out[index("state", x, *states)?] = 1.0;
                 }
             }
             Kind::Columns { .. } => out.copy_from_slice(x),
-            Kind::PerAction { states, actions } => fill_per_action(states, *actions, x, out)?,
+            Kind::PerAction { states, actions } => fill_per_action(states, *actions, whole, x, out)?,
         }
         Ok(())
     }
 }
 
 /// ψ(s) in the place of the action, zero elsewhere.
-fn fill_per_action(states: &Basis, actions: usize, x: &[f32], out: &mut [f32]) -> Result<()> {
+fn fill_per_action(states: &Basis, actions: usize, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
     let (d, m) = (states.columns(), states.len());
     let plain: Vec<f32> = x.chunks_exact(d + 1).flat_map(|row| &row[..d]).copied().collect();
     let mut features = vec![0.0; plain.len() / d * m];
-    states.fill(&plain, &mut features)?;
+    states.fill_as(whole, &plain, &mut features)?;
     out.fill(0.0);
     for (i, (row, out)) in x.chunks_exact(d + 1).zip(out.chunks_exact_mut(m * actions)).enumerate() {
-        let a = whole("action", row[d], actions)?;
+        let a = index("action", row[d], actions)?;
         out[a * m..(a + 1) * m].copy_from_slice(&features[i * m..(i + 1) * m]);
     }
     Ok(())
 }
 
 /// A number as one of 0, …, `most` − 1.
-fn whole(name: &'static str, value: f32, most: usize) -> Result<usize> {
+fn index(name: &'static str, value: f32, most: usize) -> Result<usize> {
     let inside = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < most as f64;
     in_range(name, f64::from(value), inside, "the whole numbers from 0 up to the number there are")
         .map(|v| v as usize)
@@ -407,6 +455,33 @@ mod tests {
         let psi = filled(&basis, &[0.0, 0.0, 0.6, -0.8]);
         let dot: f32 = psi[..4_096].iter().zip(&psi[4_096..]).map(|(a, b)| a * b).sum();
         assert!((dot - (-0.5_f32).exp()).abs() < 5.0 / 64.0, "{dot}");
+    }
+
+    /// ψ = Tψ₀: values θᵀψ are (Tᵀθ)ᵀψ₀, for atoms, with a constant and for each action.
+    #[test]
+    fn plain_features_have_the_same_span() {
+        let kernel = ClosedForm::new(KernelSpec::Gaussian, 1.0, Scaling::identity(1)).unwrap();
+        let atoms = Basis::atoms(kernel, &[0.0, 1.0, 2.5]).unwrap().with_intercept();
+        for (basis, x) in [(atoms.clone(), vec![0.3]), (atoms.per_action(2).unwrap(), vec![0.3, 1.0])] {
+            let m = basis.len();
+            let theta = Mat::from_fn(m, 1, |i, _| 1.0 + i as f64);
+            let mut plain = vec![0.0; m];
+            basis.fill_plain(&x, &mut plain).unwrap();
+            let dot = |psi: &[f32], theta: &Mat<f64>| -> f64 {
+                psi.iter().zip(theta.col_as_slice(0)).map(|(psi, theta)| f64::from(*psi) * theta).sum()
+            };
+            let (whole, found) = (dot(&filled(&basis, &x), &theta), dot(&plain, &basis.transposed(&theta)));
+            assert!((whole - found).abs() < 1e-5, "{whole} {found}");
+            let psi = Mat::from_fn(m, 1, |i, _| f64::from(plain[i]));
+            let again: f64 = basis
+                .transformed(&psi)
+                .col_as_slice(0)
+                .iter()
+                .zip(1..)
+                .map(|(psi, k)| psi * f64::from(k))
+                .sum();
+            assert!((whole - again).abs() < 1e-5, "{whole} {again}");
+        }
     }
 
     #[test]

@@ -39,20 +39,20 @@ impl PolicyEvaluation {
         if states.is_empty() {
             return Err(Error::Empty { what: "initial_states", needed: "one state an episode begins with" });
         }
-        let f = self.function()?;
-        let (m, n) = (f.basis().len(), states.len() as f64);
+        let theta = self.plain_coefficients()?;
+        let (m, n) = (theta.len(), states.len() as f64);
         let (mut mean, mut values) = (vec![0.0; m], Vec::with_capacity(states.len()));
         self.with_features(states, policy, |psi| {
             for psi in psi.chunks_exact(m) {
                 mean.iter_mut().zip(psi).for_each(|(mean, psi)| *mean += f64::from(*psi) / n);
-                values.push(product(psi, f.coefficients()));
+                values.push(product(psi, &theta));
             }
         })?;
         let value = values.iter().sum::<f64>() / n;
         let spread =
             (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n * (n - 1.0).max(1.0))).sqrt();
         let shares: Vec<f64> =
-            self.influences.chunks_exact(m).map(|q| crate::linalg::dot(q, &mean)).collect();
+            self.plain_influences()?.chunks_exact(m).map(|q| crate::linalg::dot(q, &mean)).collect();
         let groups = shares.len() as f64;
         let centre = shares.iter().sum::<f64>() / groups;
         let inflate = (groups / (groups - 1.0).max(1.0)).sqrt();

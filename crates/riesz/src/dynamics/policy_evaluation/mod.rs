@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::model::{Container, Stored};
 use crate::operator::{Bellman, Discount};
 use crate::solver::{
-    choose_ridge, choose_ridges, Addend, DualForm, Moments, Ridges, SaddleClosedForm, Solution,
+    choose_ridge, choose_ridges, DualForm, Moments, Ridges, SaddleClosedForm, Solution, PARTS,
 };
 use crate::space::{Basis, Linear};
 use faer::Mat;
@@ -29,6 +29,8 @@ use serde::{Deserialize, Serialize};
 
 /// Groups of episodes that errors are computed from, at most.
 const GROUPS: usize = 512;
+/// λ₂ unless given.
+const DUAL_RIDGE: f64 = 1e-6;
 /// Up to this many transitions a kernel model has an atom at every one (Algorithm 10).
 const ATOMS: usize = 2_000;
 
@@ -146,14 +148,12 @@ impl PolicyEvaluation {
         };
         let zeros = vec![0.0; prepared.log.states.len()];
         prepared.with_transitions(|transitions| {
-            let parts = saddle.moments_in_parts(transitions, &zeros, 3)?;
+            let parts = saddle.moments_in_parts(transitions, &zeros, PARTS)?;
             control.check(0)?;
             let (mut solution, ridges, error) = solve(options, &parts)?;
             (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
             if options.method.is_stochastic() {
-                let mut all = parts[0].clone();
-                parts[1..].iter().for_each(|part| all.add(part));
-                let curvature = all.curvature(options.batch_size);
+                let curvature = Moments::sum(parts.iter())?.curvature(options.batch_size);
                 let theta = steps::descend(options, prepared, (basis.clone(), curvature), control)?;
                 solution.theta = Mat::from_fn(theta.len(), 1, |i, _| theta[i]);
             }
@@ -236,10 +236,11 @@ impl PolicyEvaluation {
 
     /// V at `states`: of what is done there as `policy` says, where values of actions were learnt.
     pub fn value(&self, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<f64>> {
-        let f = self.function()?;
+        let m = self.function()?.basis().len();
+        let theta = self.plain_coefficients()?;
         let mut out = Vec::with_capacity(states.len());
         self.with_features(states, policy, |psi| {
-            out.extend(psi.chunks_exact(f.basis().len()).map(|psi| product(psi, f.coefficients())));
+            out.extend(psi.chunks_exact(m).map(|psi| product(psi, &theta)));
         })?;
         Ok(out)
     }
@@ -249,17 +250,33 @@ impl PolicyEvaluation {
         let m = self.function()?.basis().len();
         let groups = self.influences.len() / m;
         let correction = groups as f64 / (groups as f64 - 1.0).max(1.0);
-        let mut out = Vec::with_capacity(states.len());
+        let (influences, mut out) = (self.plain_influences()?, Vec::with_capacity(states.len()));
         self.with_features(states, policy, |psi| {
             out.extend(psi.chunks_exact(m).map(|psi| {
-                let squares: f64 = self.influences.chunks_exact(m).map(|q| product(psi, q).powi(2)).sum();
+                let squares: f64 = influences.chunks_exact(m).map(|q| product(psi, q).powi(2)).sum();
                 (correction * squares).sqrt()
             }));
         })?;
         Ok(out)
     }
 
-    /// Σ_a π(a | s) ψ(s, a) of some states at a time, n×M.
+    /// Tᵀθ, the coefficients of plain features.
+    fn plain_coefficients(&self) -> Result<Vec<f64>> {
+        let f = self.function()?;
+        let theta = f.coefficients();
+        let theta = f.basis().transposed(&Mat::from_fn(theta.len(), 1, |i, _| theta[i]));
+        Ok(theta.col_as_slice(0).to_vec())
+    }
+
+    /// The same of every group, J×M.
+    fn plain_influences(&self) -> Result<Vec<f64>> {
+        let (basis, q) = (self.function()?.basis(), &self.influences);
+        let m = basis.len();
+        let all = basis.transposed(&Mat::from_fn(m, q.len() / m, |i, j| q[j * m + i]));
+        Ok(all.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>()).collect())
+    }
+
+    /// Σ_a π(a | s) ψ₀(s, a) of some states at a time, n×M, ψ₀ the plain features.
     fn with_features(
         &self,
         states: Rows<'_>,
@@ -287,7 +304,7 @@ impl PolicyEvaluation {
     }
 }
 
-/// ψ of some rows.
+/// ψ₀ of some rows.
 fn features(basis: &Basis, x: &[f32]) -> Result<Vec<f32>> {
     use rayon::prelude::*;
     let (d, m) = (basis.columns(), basis.len());
@@ -297,7 +314,7 @@ fn features(basis: &Basis, x: &[f32]) -> Result<Vec<f32>> {
         .into_par_iter()
         .map(|tile| {
             let mut psi = vec![0.0; tile.len() * m];
-            basis.fill(&x[tile.start * d..tile.end * d], &mut psi).map(|()| psi)
+            basis.fill_plain(&x[tile.start * d..tile.end * d], &mut psi).map(|()| psi)
         })
         .collect::<Result<_>>()?;
     Ok(parts.concat())
@@ -322,16 +339,13 @@ fn adapted(options: &EvaluationOptions, prepared: &Prepared<'_>) -> EvaluationOp
 
 /// θ by the method, its ridges, and the held-out error where they were chosen.
 fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ridges, Option<f64>)> {
-    let Ok(parts) = <&[Moments; 3]>::try_from(parts) else {
-        return Err(Error::Empty { what: "transitions", needed: "three" });
-    };
-    let mut all = parts[0].clone();
-    parts[1..].iter().for_each(|part| all.add(part));
+    let all = Moments::sum(parts.iter())?;
     if matches!(options.method, Method::DualEmbedding | Method::DoublyRobust) {
         let (ridges, error) = match (options.ridge, options.dual_ridge) {
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
             (primal, dual) => {
-                choose_ridges(parts, DualForm::Free, primal, dual).map(|(r, error)| (r, Some(error)))?
+                // With one basis for both functions the dual's ridge matters little, and a large one does harm.
+                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE))).map(|(r, error)| (r, Some(error)))?
             }
         };
         return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));
