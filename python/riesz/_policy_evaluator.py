@@ -75,10 +75,10 @@ class PolicyEvaluator(Evaluated):
         Transitions of a step, for methods that take steps.
     n_passes : int, default=1
         Passes over the transitions, likewise.
-    step : float, default=0.5
-        Step size of V, likewise.
-    dual_step : float, default=1.0
-        Step size of the dual function ("embedding_sgd", "gtd2").
+    step : float, default=0.3
+        Step size of V, likewise, in units of about where steps become unstable.
+    dual_step : float, default=0.3
+        Step size of the dual function ("embedding_sgd", "gtd2"), in the same units.
     published : bool, default=False
         Whether steps fall like ``1 / sqrt(t)`` and iterates are averaged with these weights, as
         published, rather than constant steps and the average of the last half.
@@ -140,8 +140,8 @@ class PolicyEvaluator(Evaluated):
         policy: Callable[[Any], Any] | None = None,
         batch_size: int = 20,
         n_passes: int = 1,
-        step: float = 0.5,
-        dual_step: float = 1.0,
+        step: float = 0.3,
+        dual_step: float = 0.3,
         published: bool = False,
         n_iterations: int = 1000,
         n_bootstrap: int = 1000,

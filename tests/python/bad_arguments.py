@@ -161,6 +161,10 @@ _MODEL = {"log_likelihood": _log_likelihood, "prior": {"theta": stats.norm(0, 1)
 _TWO = {"X_numerator": X, "X_denominator": X + 0.1}
 _WEIGHT = {"sample_weight": np.ones(40)}
 
+_STEPS = {"states": X, "next_states": X[::-1].copy()}
+_ENDS = {"terminals": np.arange(40) % 5 == 4}
+_LOGGED = _STEPS | {"actions": X[:, :1].copy(), "rewards": Y} | _ENDS
+
 SUBJECTS = {
     "BayesianLogisticRegression": Subject(
         riesz.BayesianLogisticRegression,
@@ -190,6 +194,12 @@ SUBJECTS = {
         {"random_state": 0, "n_jobs": 1, "max_time": 1.0, "approximation": "inducing"},
         methods={"sample_y": _ROWS | {"n_samples": 1, "random_state": 0, "method": "auto"}},
         only=("inducing", "neighbours", "learning_rows", "signal", "noise", "length_scales"),
+    ),
+    "HittingTime": Subject(
+        riesz.HittingTime,
+        {"random_state": 0, "n_jobs": 1},
+        _STEPS | {"arrived": np.arange(40) % 5 == 4},
+        {"expected": {"states": X}, "save": {"path": "model"}},
     ),
     "KernelClassifier": Subject(
         riesz.KernelClassifier,
@@ -253,6 +263,12 @@ SUBJECTS = {
             "regret": _TASK | {"values": np.zeros(40)} | _WEIGHT,
         },
     ),
+    "LinearlySolvableControl": Subject(
+        riesz.LinearlySolvableControl,
+        {"random_state": 0, "n_jobs": 1},
+        _STEPS | {"costs": np.abs(Y)} | _ENDS | {"final_costs": np.abs(Y)},
+        {"value": {"states": X}, "control": {"candidates": X.reshape(20, 2, 3)}},
+    ),
     "OnlineKernelRegressor": Subject(
         riesz.OnlineKernelRegressor,
         {"random_state": 0, "n_jobs": 1},
@@ -268,6 +284,22 @@ SUBJECTS = {
         {"data": X},
         _OF_POSTERIOR,
         only=_PAPER,
+    ),
+    "PolicyEvaluator": Subject(
+        riesz.PolicyEvaluator,
+        {"max_time": 1.0, "random_state": 0, "n_jobs": 1},
+        _LOGGED | {"truncations": np.zeros(40, dtype=bool), "weights": np.ones(40)},
+        {
+            "value": {"states": X, "return_std": True},
+            "estimate": {"initial_states": X, "confidence": 0.9},
+            "save": {"path": "model"},
+        },
+    ),
+    "PolicyEvaluator, steps": Subject(
+        riesz.PolicyEvaluator,
+        {"method": "embedding_sgd", "max_time": 1.0, "random_state": 0, "n_jobs": 1},
+        _LOGGED,
+        only=("batch_size", "n_passes", "step", "dual_step", "published", "max_time"),
     ),
     "RandomFeatures": Subject(
         riesz.RandomFeatures,

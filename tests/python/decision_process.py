@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 DISCOUNT = 0.8
-# Multiples of a tenth, a quarter and a half: 160 transitions of each state have these shares exactly.
+# Tenths, quarters and halves: logs of 40 transitions of each state have exactly these shares.
 NEXT = (
     np.array(
         [

@@ -12,29 +12,37 @@ import riesz
 from riesz import (
     DensityRatioEstimator,
     GaussianProcessRegressor,
+    HittingTime,
     KernelClassifier,
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     LatentDirichletAllocation,
+    LinearlySolvableControl,
     OnlineKernelClassifier,
     OnlineKernelRegressor,
+    PolicyEvaluator,
     RandomFeatures,
 )
 
 ESTIMATORS = [
     DensityRatioEstimator,
     GaussianProcessRegressor,
+    HittingTime,
     KernelClassifier,
     KernelNoveltyDetector,
     KernelQuantileRegressor,
     KernelRegressor,
     LatentDirichletAllocation,
+    LinearlySolvableControl,
     OnlineKernelClassifier,
     OnlineKernelRegressor,
+    PolicyEvaluator,
     RandomFeatures,
 ]
 SHARED = 21
+# scikit-learn's class takes the number of topics by position too.
+POSITIONAL = [(LatentDirichletAllocation, "n_components"), (PolicyEvaluator, "method")]
 
 
 def section(cls, title):
@@ -50,8 +58,7 @@ def test_every_parameter_is_in_the_signature_and_described_once(cls):
     described = section(cls, "Parameters")
     assert sorted(described) == sorted(parameters) == cls._get_param_names()
     for parameter in parameters.values():
-        # scikit-learn's class takes the number of topics by position too.
-        if (cls, parameter.name) != (LatentDirichletAllocation, "n_components"):
+        if (cls, parameter.name) not in POSITIONAL:
             assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default is not parameter.empty
         assert parameter.annotation is not parameter.empty
@@ -71,8 +78,14 @@ def test_every_default_is_the_one_described(cls):
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_every_fitted_attribute_is_described(cls):
     X = [[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0], [4.0, 2.0], [5.0, 1.0]]
-    second = X[::-1] if cls is DensityRatioEstimator else [0, 1, 0, 1, 0, 1]
-    estimator = cls(random_state=0, n_jobs=1).fit(X, second)
+    ends = [0, 1, 0, 1, 0, 1]
+    data = {
+        DensityRatioEstimator: (X, X[::-1]),
+        HittingTime: (X, X[::-1], ends),
+        LinearlySolvableControl: (X, ends, X[::-1], ends),
+        PolicyEvaluator: (X, None, ends, X[::-1], ends),
+    }
+    estimator = cls(random_state=0, n_jobs=1).fit(*data.get(cls, (X, ends)))
     fitted = {name for name in vars(estimator) if name.endswith("_") and name[0] != "_"}
     missing = fitted - {"n_features_in_", *section(cls, "Attributes")}
     assert not missing
