@@ -174,11 +174,10 @@ impl Basis {
             }
             Kind::Atoms { kernel, points, inverse } => {
                 scaling(kernel.scaling())?;
-                container.insert(
-                    &tensor("points"),
-                    vec![inverse.nrows(), kernel.columns()],
-                    points.clone(),
-                )?;
+                let m = inverse.nrows();
+                container.insert(&tensor("points"), vec![m, kernel.columns()], points.clone())?;
+                let entries: Vec<f32> = (0..m * m).map(|i| inverse[(i / m, i % m)]).collect();
+                container.insert(&tensor("inverse"), vec![m, m], entries)?;
                 Spec::Atoms { kernel: kernel.kernel().clone(), bandwidth: kernel.bandwidth() }
             }
             Kind::Table { states } => Spec::Table { states: *states },
