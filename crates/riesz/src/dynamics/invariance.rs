@@ -2,7 +2,7 @@
 
 use super::bandwidth;
 use crate::data::Rows;
-use crate::driver::Control;
+use crate::driver::{Control, Phase, Progress};
 use crate::error::{finite, in_range, non_negative, positive, same_columns, Error, Result};
 use crate::functions::geometry::{median_distance, Moments};
 use crate::functions::Bandwidth;
@@ -219,8 +219,10 @@ impl InvariantFunction {
         same_columns(data.rows.columns(), data.samples[0].columns())?;
         let (targets, units) = standardised(data.targets, c);
         let ground = Ground::new(options, data)?;
+        control.start(None);
+        control.report(Progress::new(Phase::Race, 0, 0, f64::NAN))?;
         let bandwidth = ground.bandwidth(&targets)?;
-        control.check(0)?;
+        control.report(Progress::new(Phase::Ridge, 0, 0, f64::NAN))?;
         let features = ground.features();
         let saddle = SaddleClosedForm {
             operator: ConditionalMean,

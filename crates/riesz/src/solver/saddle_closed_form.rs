@@ -468,7 +468,8 @@ const NORM: f64 = 1e-6;
 
 /// How candidates for a ridge are compared: of three parts of the samples one is learnt from; with p_a, p_b the errors
 /// E[φ((T f) − y)] on the two others, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span
-/// of φ, whose noise pᵀG⁻¹p would count as error. The parts take turns.
+/// of φ, whose noise pᵀG⁻¹p would count as error. Its own standard error is added, about |p_a − p_b|²/(2√K) in that norm, or a
+/// wild f would win by luck. The parts take turns.
 struct Judge<'a> {
     parts: &'a [Moments; 3],
     norm: Cholesky,
@@ -488,8 +489,11 @@ impl<'a> Judge<'a> {
             self.norm.forward(error.as_mut());
             error
         });
-        let product = |o: usize| -> f64 { (0..a.nrows()).map(|i| a[(i, o)] * b[(i, o)]).sum() };
-        (0..a.ncols()).map(product).sum()
+        let (k, spread) = (a.nrows(), 0.5 / (a.nrows() as f64).sqrt());
+        let estimate = |o: usize| -> f64 {
+            (0..k).map(|i| a[(i, o)] * b[(i, o)] + spread * (a[(i, o)] - b[(i, o)]).powi(2)).sum()
+        };
+        (0..a.ncols()).map(estimate).sum()
     }
 }
 
