@@ -8,12 +8,14 @@ from riesz._registration import register_now_or_later
 from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
+    from riesz._augmenters import CoulombPermutation, GaussianNoise, ImageRotation, ImageShift
     from riesz._bayesian_logistic_regression import BayesianLogisticRegression
     from riesz._classifier import KernelClassifier
     from riesz._density_ratio import DensityRatioEstimator
     from riesz._environment import Environment
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
+    from riesz._invariance import InvariantClassifier, InvariantRegressor
     from riesz._kernel_density import KernelDensity
     from riesz._load import load
     from riesz._novelty_detector import KernelNoveltyDetector
@@ -28,11 +30,17 @@ if TYPE_CHECKING:
 __all__ = [
     "BayesianLogisticRegression",
     "CollapseWarning",
+    "CoulombPermutation",
     "DensityRatioEstimator",
     "Environment",
     "FitError",
+    "GaussianNoise",
     "GaussianProcessRegressor",
+    "ImageRotation",
+    "ImageShift",
     "InvalidInput",
+    "InvariantClassifier",
+    "InvariantRegressor",
     "KernelClassifier",
     "KernelDensity",
     "KernelNoveltyDetector",
@@ -58,9 +66,15 @@ _LATER = {
     "ParticleMirrorDescent": "_particle_mirror_descent",
     "CollapseWarning": "_posterior",
     "BayesianLogisticRegression": "_bayesian_logistic_regression",
+    "CoulombPermutation": "_augmenters",
     "DensityRatioEstimator": "_density_ratio",
     "Environment": "_environment",
+    "GaussianNoise": "_augmenters",
     "GaussianProcessRegressor": "_gaussian_process",
+    "ImageRotation": "_augmenters",
+    "ImageShift": "_augmenters",
+    "InvariantClassifier": "_invariance",
+    "InvariantRegressor": "_invariance",
     "KernelClassifier": "_classifier",
     "KernelDensity": "_kernel_density",
     "KernelNoveltyDetector": "_novelty_detector",

@@ -9,6 +9,7 @@ from riesz._classifier import KernelClassifier
 from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
 from riesz._gaussian_process import GaussianProcessRegressor
+from riesz._invariance import InvariantClassifier, InvariantRegressor
 from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
 from riesz._novelty_detector import KernelNoveltyDetector
@@ -16,7 +17,7 @@ from riesz._online import OnlineKernelClassifier, OnlineKernelRegressor
 from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
-from riesz._riesz import Machine, Online, ParticlePosterior, file_kind
+from riesz._riesz import Invariant, Machine, Online, ParticlePosterior, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
@@ -27,6 +28,11 @@ _CLASSES: dict[str | None, Any] = {
     "novelty": KernelNoveltyDetector,
     "topics": LatentDirichletAllocation,
     "sparse_gaussian_process": SparseGaussianProcessRegressor,
+}
+# What was fitted, and the classes with labels and without.
+_PAIRS: dict[str | None, tuple[Any, Any, Any]] = {
+    "invariance": (Invariant, InvariantClassifier, InvariantRegressor),
+    "online": (Online, OnlineKernelClassifier, OnlineKernelRegressor),
 }
 
 
@@ -48,10 +54,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _CLASSES[kind].load(path)
     if kind == "posterior":
         return _posterior(path)
-    if kind == "online":
-        _, text = Online.load(path)
-        labelled = "classes" in (json.loads(text) or {})
-        return (OnlineKernelClassifier if labelled else OnlineKernelRegressor).load(path)
+    if kind in _PAIRS:
+        stored, labelled, plain = _PAIRS[kind]
+        _, text = stored.load(path)
+        return (labelled if "classes" in (json.loads(text) or {}) else plain).load(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()

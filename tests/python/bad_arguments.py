@@ -191,6 +191,22 @@ SUBJECTS = {
         methods={"sample_y": _ROWS | {"n_samples": 1, "random_state": 0, "method": "auto"}},
         only=("inducing", "neighbours", "learning_rows", "signal", "noise", "length_scales"),
     ),
+    "InvariantClassifier": Subject(
+        riesz.InvariantClassifier,
+        {"n_test_samples": 2, "random_state": 0, "n_jobs": 1},
+        _TASK,
+        {
+            "predict": _ROWS,
+            "predict_proba": _ROWS,
+            "decision_function": _ROWS,
+            "save": {"path": "model"},
+        },
+    ),
+    "InvariantRegressor": Subject(
+        riesz.InvariantRegressor,
+        {"n_test_samples": 2, "random_state": 0, "n_jobs": 1},
+        methods={"predict": _ROWS, "save": {"path": "model"}},
+    ),
     "KernelClassifier": Subject(
         riesz.KernelClassifier,
         _MACHINE,

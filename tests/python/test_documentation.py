@@ -12,6 +12,8 @@ import riesz
 from riesz import (
     DensityRatioEstimator,
     GaussianProcessRegressor,
+    InvariantClassifier,
+    InvariantRegressor,
     KernelClassifier,
     KernelNoveltyDetector,
     KernelQuantileRegressor,
@@ -25,6 +27,8 @@ from riesz import (
 ESTIMATORS = [
     DensityRatioEstimator,
     GaussianProcessRegressor,
+    InvariantClassifier,
+    InvariantRegressor,
     KernelClassifier,
     KernelNoveltyDetector,
     KernelQuantileRegressor,

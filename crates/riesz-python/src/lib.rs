@@ -11,6 +11,7 @@ mod environment;
 mod errors;
 mod features;
 mod files;
+mod invariance;
 mod kernel;
 mod machine;
 mod online;
@@ -37,6 +38,7 @@ mod _riesz {
         environment::Environment,
         features::{fit_features, transform_features},
         files::file_kind,
+        invariance::Invariant,
         machine::Machine,
         online::Online,
         posterior::{leave_one_out, ParticlePosterior},
