@@ -8,6 +8,7 @@ from riesz._registration import register_now_or_later
 from riesz._riesz import __version__, simd_path
 
 if TYPE_CHECKING:
+    from riesz._augmenters import CoulombPermutation, GaussianNoise, ImageRotation, ImageShift
     from riesz._bayesian_logistic_regression import BayesianLogisticRegression
     from riesz._classifier import KernelClassifier
     from riesz._density_ratio import DensityRatioEstimator
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from riesz._features import RandomFeatures
     from riesz._gaussian_process import GaussianProcessRegressor
     from riesz._hitting_time import HittingTime
+    from riesz._invariance import InvariantClassifier, InvariantRegressor
     from riesz._kernel_density import KernelDensity
     from riesz._linearly_solvable_control import LinearlySolvableControl
     from riesz._load import load
@@ -31,12 +33,18 @@ if TYPE_CHECKING:
 __all__ = [
     "BayesianLogisticRegression",
     "CollapseWarning",
+    "CoulombPermutation",
     "DensityRatioEstimator",
     "Environment",
     "FitError",
+    "GaussianNoise",
     "GaussianProcessRegressor",
     "HittingTime",
+    "ImageRotation",
+    "ImageShift",
     "InvalidInput",
+    "InvariantClassifier",
+    "InvariantRegressor",
     "KernelClassifier",
     "KernelDensity",
     "KernelNoveltyDetector",
@@ -65,10 +73,16 @@ _LATER = {
     "ParticleMirrorDescent": "_particle_mirror_descent",
     "CollapseWarning": "_posterior",
     "BayesianLogisticRegression": "_bayesian_logistic_regression",
+    "CoulombPermutation": "_augmenters",
     "DensityRatioEstimator": "_density_ratio",
     "Environment": "_environment",
+    "GaussianNoise": "_augmenters",
     "GaussianProcessRegressor": "_gaussian_process",
     "HittingTime": "_hitting_time",
+    "ImageRotation": "_augmenters",
+    "ImageShift": "_augmenters",
+    "InvariantClassifier": "_invariance",
+    "InvariantRegressor": "_invariance",
     "KernelClassifier": "_classifier",
     "KernelDensity": "_kernel_density",
     "KernelNoveltyDetector": "_novelty_detector",

@@ -168,6 +168,61 @@ that of the dense array, bit by bit.
 Predictions are computed in single precision and returned in the precision of ``X``.
 """
 
+_INVARIANCE = """
+augmenter : callable, augmenter or str, default="gaussian_noise"
+    What draws a sample of every row. An augmenter with its parameters,
+    :class:`riesz.GaussianNoise`, :class:`riesz.CoulombPermutation`, :class:`riesz.ImageShift` or
+    :class:`riesz.ImageRotation`, or its name, "gaussian_noise", "coulomb_permutation",
+    "image_shift" or "image_rotation", for the defaults: noise is a tenth of the standard deviation
+    of each column. Or a function of an array of rows and a ``numpy.random.Generator`` that returns
+    an array of the same shape.
+n_samples : int, default=10
+    Samples of each row in learning; all of them are held in memory.
+n_test_samples : int, default=20
+    Samples of each row over which predictions are averaged.
+n_features : int, optional
+    Kernels that make up the function, and as many the dual; a quarter of the rows unless given,
+    between 64 and 1,024.
+kernel : str, default="gaussian"
+    Kernel, by name.
+bandwidth : "auto", "median", "scale" or float, default="auto"
+    Its bandwidth; "auto" chooses it by rows that were not learnt from, or is the median distance
+    where there are fewer than 300.
+standardise : bool, default=True
+    Whether columns are brought to zero mean and unit variance first.
+ridge : float, optional
+    Penalty of the function, in units of the mean of the diagonal that it is added to; by rows that
+    were not learnt from unless given.
+dual_ridge : float, optional
+    Penalty of the dual, likewise.
+"""
+
+_INVARIANCE_FITTED = """
+n_features_in_ : int
+    Columns.
+feature_names_in_ : ndarray of str
+    Names of the columns, where they had names.
+augmenter_ : callable
+    The augmenter used, with noise in the units of the columns.
+bandwidth_ : float
+    The bandwidth used, in the units of the columns after scaling.
+ridge_ : float
+    The penalty of the function used.
+dual_ridge_ : float
+    The penalty of the dual used.
+n_atoms_ : int
+    Kernels that make up the function, and a constant.
+seed_ : int
+    The seed used.
+"""
+
+_INVARIANCE_NOTES = """
+Samples are drawn from the seed: the same rows are predicted alike every time. The augmenters of
+riesz transform all rows of a prediction by the same draws, so that a row is predicted alike
+whatever rows it comes with; a function of your own gets all rows at once and decides for itself.
+Rows are dense; all is computed in single precision and returned in the precision of ``X``.
+"""
+
 _MIRROR_DESCENT = """
 n_particles : int, default=2000
     Particles of the posterior.
@@ -269,6 +324,9 @@ _PARAGRAPHS = {
     "losses_of_numbers": _losses(classification=False),
     "losses_of_classes": _losses(classification=True),
     "mirror_descent": _MIRROR_DESCENT.strip(),
+    "invariance": _INVARIANCE.strip() + _RUN.rstrip() + _VERBOSE.rstrip(),
+    "invariance_fitted": _INVARIANCE_FITTED.strip(),
+    "invariance_notes": _INVARIANCE_NOTES.strip(),
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),
     "online": _ONLINE.strip(),

@@ -10,6 +10,7 @@ from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
 from riesz._gaussian_process import GaussianProcessRegressor
 from riesz._hitting_time import HittingTime
+from riesz._invariance import InvariantClassifier, InvariantRegressor
 from riesz._kernel_density import KernelDensity
 from riesz._kernel_machine import loss_name
 from riesz._linearly_solvable_control import LinearlySolvableControl
@@ -19,7 +20,7 @@ from riesz._policy_evaluator import PolicyEvaluator
 from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
-from riesz._riesz import Evaluation, Machine, Online, ParticlePosterior, file_kind
+from riesz._riesz import Evaluation, Invariant, Machine, Online, ParticlePosterior, file_kind
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
@@ -31,6 +32,11 @@ _CLASSES: dict[str | None, Any] = {
     "novelty": KernelNoveltyDetector,
     "topics": LatentDirichletAllocation,
     "sparse_gaussian_process": SparseGaussianProcessRegressor,
+}
+# What was fitted, and the classes with labels and without.
+_PAIRS: dict[str | None, tuple[Any, Any, Any]] = {
+    "invariance": (Invariant, InvariantClassifier, InvariantRegressor),
+    "online": (Online, OnlineKernelClassifier, OnlineKernelRegressor),
 }
 
 _TASKS: dict[str | None, Any] = {
@@ -59,10 +65,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     if kind == "policy_evaluation":
         note = json.loads(Evaluation.load(path)[1]) or {}
         return _TASKS.get(note.get("task"), PolicyEvaluator).load(path)
-    if kind == "online":
-        _, text = Online.load(path)
-        labelled = "classes" in (json.loads(text) or {})
-        return (OnlineKernelClassifier if labelled else OnlineKernelRegressor).load(path)
+    if kind in _PAIRS:
+        stored, labelled, plain = _PAIRS[kind]
+        _, text = stored.load(path)
+        return (labelled if "classes" in (json.loads(text) or {}) else plain).load(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()

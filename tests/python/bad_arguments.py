@@ -201,6 +201,22 @@ SUBJECTS = {
         _STEPS | {"arrived": np.arange(40) % 5 == 4},
         {"expected": {"states": X}, "save": {"path": "model"}},
     ),
+    "InvariantClassifier": Subject(
+        riesz.InvariantClassifier,
+        {"n_test_samples": 2, "random_state": 0, "n_jobs": 1},
+        _TASK,
+        {
+            "predict": _ROWS,
+            "predict_proba": _ROWS,
+            "decision_function": _ROWS,
+            "save": {"path": "model"},
+        },
+    ),
+    "InvariantRegressor": Subject(
+        riesz.InvariantRegressor,
+        {"n_test_samples": 2, "random_state": 0, "n_jobs": 1},
+        methods={"predict": _ROWS, "save": {"path": "model"}},
+    ),
     "KernelClassifier": Subject(
         riesz.KernelClassifier,
         _MACHINE,

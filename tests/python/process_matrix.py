@@ -63,6 +63,8 @@ CASES = {
     "quantiles": of(run("KernelQuantileRegressor", **BLOCKS), X, Y),
     "online classifier": of(run("OnlineKernelClassifier"), X, LABELS),
     "online regressor": of(run("OnlineKernelRegressor"), X, Y),
+    "invariant classifier": of(run("InvariantClassifier"), X, LABELS),
+    "invariant regressor": of(run("InvariantRegressor"), X, Y),
     "gaussian process": of(run("GaussianProcessRegressor"), X, Y, sample="sample_y"),
     "sparse gaussian process": of(run("SparseGaussianProcessRegressor"), X, Y, sample="sample_y"),
     "novelty": of(run("KernelNoveltyDetector"), X, output="score_samples"),

@@ -16,6 +16,8 @@ FITTED = [
     riesz.GaussianProcessRegressor(random_state=0).fit(X, Y),
     riesz.KernelNoveltyDetector(random_state=0).fit(X),
     riesz.DensityRatioEstimator(random_state=0).fit(X[:30], X[30:]),
+    riesz.InvariantRegressor(random_state=0).fit(X, Y),
+    riesz.InvariantClassifier(random_state=0).fit(X, Y > 0),
 ]
 
 

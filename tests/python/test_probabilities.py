@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from riesz import BayesianLogisticRegression, KernelClassifier, OnlineKernelClassifier
+from riesz import (
+    BayesianLogisticRegression,
+    InvariantClassifier,
+    KernelClassifier,
+    OnlineKernelClassifier,
+)
 
 SETTINGS = {"block_size": 64, "max_blocks": 3, "random_state": 0, "n_jobs": 1}
 CLASSIFIERS = [
@@ -12,6 +17,7 @@ CLASSIFIERS = [
     *(KernelClassifier(loss=loss, **SETTINGS) for loss in ("hinge", "squared_hinge")),
     KernelClassifier(solver="stream", **SETTINGS),
     OnlineKernelClassifier(random_state=0, n_jobs=1),
+    InvariantClassifier(random_state=0, n_jobs=1),
     BayesianLogisticRegression(n_particles=100, random_state=0, n_jobs=1),
 ]
 
@@ -26,7 +32,7 @@ def test_rows_add_up_to_one(estimator, classes):
     # Rows like those learnt from, and rows that no class is near.
     rows = np.vstack([X, 1e3 * X, 1e-9 * X])
     kinds = [rows, rows.astype(np.float32)]
-    if not isinstance(estimator, BayesianLogisticRegression):
+    if estimator.__sklearn_tags__().input_tags.sparse:
         kinds += [sp.csr_array(kind) for kind in kinds]
     for kind in kinds:
         p = estimator.predict_proba(kind)

@@ -13,6 +13,7 @@ mod errors;
 mod evaluation;
 mod features;
 mod files;
+mod invariance;
 mod kernel;
 mod machine;
 mod online;
@@ -41,6 +42,7 @@ mod _riesz {
         evaluation::Evaluation,
         features::{fit_features, transform_features},
         files::file_kind,
+        invariance::Invariant,
         machine::Machine,
         online::Online,
         posterior::{leave_one_out, ParticlePosterior},
