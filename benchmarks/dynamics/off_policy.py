@@ -20,8 +20,9 @@ probabilities.
   the table (`numpy`'s); with d3rlpy among the estimators DM, DR and SNDR on its Q follow as well.
 
 Intervals are at 90 %. `--intervals` compares constructions for the tabular estimates instead. One
-JSON object per process and estimator is appended to `--out`; the table gives root mean square
-error, bias, coverage and processor seconds.
+JSON object per process is appended to `--out`: for each estimator its value, low, high, and seconds
+of clock and processor, or why it failed. The table gives root mean square error, bias, coverage and
+processor seconds; `--read` makes it from files instead, of the processes that are in all of them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ import finite  # noqa: E402
 
 Row = dict[str, Any]
 Estimate = tuple[float, float | None, float | None]
+Named = tuple[str, list[float | None] | str]  # value, low, high, clock, processor; or a failure
 
 RIESZ = (
     "dual_embedding", "lstd", "fitted_q", "td", "gtd2", "residual_gradient", "kernel_mdp",
@@ -62,22 +64,21 @@ SCOPE_RL = {
 }
 
 
-def timed(name: str, call: Callable[[], Estimate]) -> Row:
-    """One row; a failure is recorded, not hidden."""
+def timed(name: str, call: Callable[[], Estimate]) -> Named:
+    """What a call found and its seconds; a failure is recorded, not hidden."""
     start = time.perf_counter(), time.process_time()
     try:
-        value, low, high = call()
+        found = call()
     except Exception as error:
-        return {"estimator": name, "error": f"{type(error).__name__}: {error}"}
-    wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-    row = {"estimator": name, "value": value, "low": low, "high": high}
-    return row | {"wall_s": round(wall, 4), "cpu_s": round(cpu, 4)}
+        return name, f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - start[0], time.process_time() - start[1]
+    return name, [None if x is None else float(f"{x:.6g}") for x in (*found, *seconds)]
 
 
 # --- riesz ----------------------------------------------------------------------------------------
 
 
-def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Row]:
+def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Named]:
     """Every method of `PolicyEvaluator`."""
     from riesz import PolicyEvaluator
 
@@ -107,7 +108,7 @@ def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> 
 # --- tabular --------------------------------------------------------------------------------------
 
 
-def tabular(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Row]:
+def tabular(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Named]:
     """The empirical process and LSTD, or all constructions of their intervals."""
 
     def sandwich(method: str) -> Estimate:
@@ -122,15 +123,13 @@ def tabular(process: finite.Process, log: finite.Log, seed: int, options: Any) -
         rng = np.random.default_rng([seed, 2])
         found = finite.intervals(process, log, method, rng, options.resamples)
         for construction, interval in found.items():
-            values = map(float, interval)
-            row = dict(zip(("value", "low", "high"), values, strict=True))
-            yield {"estimator": f"numpy {method}, {construction}"} | row
+            yield timed(f"numpy {method}, {construction}", lambda interval=interval: interval)
 
 
 # --- SCOPE-RL -------------------------------------------------------------------------------------
 
 
-def scope_rl(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Row]:
+def scope_rl(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Named]:
     """Its estimators on the tabular Q."""
     fit = finite.plug_in(process, log)
     yield from _scope_rl(process, log, seed, options, fit.action_value, "tabular Q", SCOPE_RL)
@@ -144,7 +143,7 @@ def _scope_rl(
     q: Any,
     source: str,
     names: Any,
-) -> Iterator[Row]:
+) -> Iterator[Named]:
     from scope_rl.ope import discrete
 
     horizon = log.states.shape[1]
@@ -180,7 +179,7 @@ def _scope_rl(
 # --- d3rlpy ---------------------------------------------------------------------------------------
 
 
-def d3rlpy(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Row]:
+def d3rlpy(process: finite.Process, log: finite.Log, seed: int, options: Any) -> Iterator[Named]:
     """DiscreteFQE, then SCOPE-RL's estimators on its Q where that package is installed."""
     q: Any = None
 
@@ -264,41 +263,55 @@ ESTIMATORS = {"riesz": riesz, "numpy": tabular, "scope-rl": scope_rl, "d3rlpy": 
 
 
 def measure(options: Any) -> Iterator[Row]:
-    """All rows: processes outside, estimators inside."""
+    """One row a process."""
     for seed in range(options.first_seed, options.first_seed + options.processes):
         rng = np.random.default_rng(seed)
         process = finite.draw(rng)
         log = finite.record(process, options.episodes, options.horizon, rng)
         states, actions = process.target.shape
-        key = {"seed": seed, "states": states, "actions": actions, "discount": process.discount}
-        key |= {"episodes": options.episodes, "horizon": options.horizon, "truth": process.truth}
-        for name in options.estimators:
-            for row in ESTIMATORS[name](process, log, seed, options):
-                yield key | row
+        row = {"seed": seed, "states": states, "actions": actions, "discount": process.discount}
+        row |= {"episodes": options.episodes, "horizon": options.horizon, "truth": process.truth}
+        found = (ESTIMATORS[name](process, log, seed, options) for name in options.estimators)
+        yield row | {"estimates": dict(pair for pairs in found for pair in pairs)}
+
+
+def read(paths: list[Path]) -> list[Row]:
+    """Rows of files, joined by process; those that a file lacks are left out."""
+    files = [{row["seed"]: row for row in map(json.loads, path.open())} for path in paths]
+    rows = []
+    for seed in sorted(set.intersection(*map(set, files))):
+        parts = [file[seed] for file in files]
+        estimates = {name: x for part in parts for name, x in part["estimates"].items()}
+        rows.append(parts[0] | {"estimates": estimates})
+    return rows
+
+
+def summary(name: str, rows: list[Row]) -> str:
+    """An estimator's line of the table."""
+    pairs = [(row["truth"], row["estimates"][name]) for row in rows if name in row["estimates"]]
+    good = [(truth, found) for truth, found in pairs if not isinstance(found, str)]
+    if not good:
+        return f"| {name} | failed: {pairs[0][1]} |"
+    errors = np.array([found[0] - truth for truth, found in good])
+    cells = [f"{len(good)}", f"{np.sqrt(np.mean(errors**2)):.4f}", f"{errors.mean():+.4f}"]
+    bounds = [(truth, *found[1:3]) for truth, found in good if found[1] is not None]
+    if bounds:
+        cells.append(f"{np.mean([low <= truth <= high for truth, low, high in bounds]):.1%}")
+        cells.append(f"{np.mean([high - low for _, low, high in bounds]):.3f}")
+    else:
+        cells += ["–", "–"]
+    cells.append(f"{np.mean([found[4] for _, found in good]):.3f}")
+    return f"| {name} | " + " | ".join(cells) + " |"
 
 
 def table(rows: list[Row]) -> str:
     """Errors, coverage and seconds by estimator."""
+    names = dict.fromkeys(name for row in rows for name in row["estimates"])
     lines = [
         "| estimator | processes | RMSE | bias | 90 % covers | mean width | CPU s |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name in dict.fromkeys(row["estimator"] for row in rows):
-        mine = [row for row in rows if row["estimator"] == name]
-        good = [row for row in mine if "error" not in row]
-        if not good:
-            lines.append(f"| {name} | failed: {mine[0]['error']} |")
-            continue
-        errors = np.array([row["value"] - row["truth"] for row in good])
-        cells = [f"{len(good)}", f"{np.sqrt(np.mean(errors**2)):.4f}", f"{errors.mean():+.4f}"]
-        bounded = [row for row in good if row.get("low") is not None]
-        inside = [row["low"] <= row["truth"] <= row["high"] for row in bounded]
-        widths = [row["high"] - row["low"] for row in bounded]
-        cells += [f"{np.mean(inside):.1%}", f"{np.mean(widths):.3f}"] if bounded else ["–", "–"]
-        seconds = [row["cpu_s"] for row in good if "cpu_s" in row]
-        cells.append(f"{np.mean(seconds):.3f}" if seconds else "–")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines + [summary(name, rows) for name in names])
 
 
 def main() -> None:
@@ -317,8 +330,12 @@ def main() -> None:
     add("--batch", type=int, default=100, help="of d3rlpy")
     add("--rate", type=float, default=1e-3, help="of d3rlpy")
     add("--target-interval", type=int, default=30, help="of d3rlpy")
+    add("--read", nargs="*", type=Path, help="make the table from these files")
     add("--out", type=Path, help="append raw rows here")
     options = parser.parse_args()
+    if options.read:
+        print(table(read(options.read)))
+        return
     warnings.simplefilter("ignore")
     rows = []
     for row in measure(options):
