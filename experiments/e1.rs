@@ -175,12 +175,7 @@ fn course(method: Method, data: &Data, looks: &[usize]) -> Outcome<Vec<f64>> {
 }
 
 fn closed(data: &Data, n: usize) -> Outcome<f64> {
-    let saddle = SaddleClosedForm {
-        operator: ConditionalMean,
-        primal: basis(0.05)?,
-        dual: basis(0.1)?,
-        form: DualForm::Free,
-    };
+    let saddle = SaddleClosedForm { operator: ConditionalMean, primal: basis(0.05)?, dual: basis(0.1)? };
     let samples = data.samples(0..n)?;
     let (batch, y) = (Sampled::new(Rows::single(&data.x[..n], 1)?, &samples)?, &data.y[..n]);
     let parts = saddle.moments_in_parts(batch, y, 3)?;

@@ -116,6 +116,75 @@ fn options(
     }
 }
 
+/// Errors of every method in one environment, at each number of transitions.
+struct Course {
+    name: String,
+    looks: [usize; 2],
+    /// By method and number of transitions: Bellman error and error of the value of every run.
+    errors: Vec<Vec<[f64; 2]>>,
+}
+
+impl Course {
+    fn of(&self, method: usize, look: usize, kind: usize) -> impl Iterator<Item = f64> + '_ {
+        self.errors[method * self.looks.len() + look].iter().map(move |errors| errors[kind])
+    }
+
+    fn mean(&self, method: usize, look: usize, kind: usize) -> f64 {
+        self.of(method, look, kind).sum::<f64>() / self.of(method, look, kind).count() as f64
+    }
+
+    fn deviation(&self, method: usize, kind: usize) -> f64 {
+        let (mean, count) = (self.mean(method, 1, kind), self.of(method, 1, kind).count() as f64);
+        (self.of(method, 1, kind).map(|e| (e - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt()
+    }
+
+    /// One run: its lines of the table.
+    fn run(
+        &mut self,
+        environment: &dyn Environment,
+        test: &Test,
+        run: usize,
+        arguments: &Arguments,
+    ) -> Outcome<String> {
+        let (d, discount) = (environment.state_columns(), environment.discount());
+        let (seed, mut table) = (Seed(arguments.seed + run as u64), String::new());
+        let log = environment.transitions(self.looks[1], seed)?;
+        let rewards: Vec<f32> = log.step.rewards.iter().map(|&r| r as f32).collect();
+        for (l, count) in self.looks.into_iter().enumerate() {
+            let log = Log {
+                states: Rows::double(&log.states[..count * d], d)?,
+                actions: None,
+                rewards: &rewards[..count],
+                next_states: Rows::double(&log.step.next_states[..count * d], d)?,
+                terminals: &log.step.terminated[..count],
+                truncations: None,
+                discounts: None,
+                ratios: None,
+                successors: Successors::Unknown,
+            };
+            let mut bandwidth = arguments.bandwidth.map_or(Bandwidth::Auto, Bandwidth::Value);
+            for (m, (label, method, published)) in methods().into_iter().enumerate() {
+                let (started, options) =
+                    (Instant::now(), options(method, published, discount, bandwidth, seed));
+                let errors = match quietly(|control| PolicyEvaluation::fit(&options, &log, control)) {
+                    Ok(evaluation) => {
+                        bandwidth = evaluation.summary().bandwidth.map_or(bandwidth, Bandwidth::Value);
+                        test.errors(&evaluation, d, discount)?
+                    }
+                    // Steps that are too long for an environment are a result too.
+                    Err(Error::Diverged { .. }) => [f64::INFINITY; 2],
+                    Err(error) => return Err(error.into()),
+                };
+                let ([msbe, rmse], seconds) = (errors, started.elapsed().as_secs_f64());
+                // Writing to a string cannot fail.
+                let _ = writeln!(table, "{},{label},{run},{count},{msbe:e},{rmse:e},{seconds:.2}", self.name);
+                self.errors[m * self.looks.len() + l].push(errors);
+            }
+        }
+        Ok(table)
+    }
+}
+
 /// Runs the experiment.
 pub fn run(arguments: &Arguments, console: &mut Console<'_>) -> Outcome<Report> {
     let n = arguments.rows.unwrap_or(if arguments.quick { 4_000 } else { 50_000 });
@@ -126,85 +195,42 @@ pub fn run(arguments: &Arguments, console: &mut Console<'_>) -> Outcome<Report> 
         (false, "navigation") => 2_000,
         (false, _) => 200,
     };
-    let looks = [n / 10, n];
-    let (mut table, mut ended) =
-        ("environment,method,run,transitions,msbe,value_rmse,seconds\n".to_owned(), None);
-    let (mut summary, mut chart) = (String::new(), LineChart::new("Policy evaluation: navigation"));
-    chart = chart.x_label("transitions").y_label("root mean square error of the value").log_x().log_y();
+    let mut table = "environment,method,run,transitions,msbe,value_rmse,seconds\n".to_owned();
+    let (mut summary, mut ended) = (String::new(), None);
     let wanted = arguments.environment.as_deref();
     let names: Vec<&str> = wanted.map_or_else(|| NAMES.split(", ").collect(), |name| vec![name]);
-    'all: for name in names {
+    let mut chart = LineChart::new(format!("Policy evaluation: {}", names[0]))
+        .x_label("transitions")
+        .y_label("root mean square error of the value")
+        .log_x()
+        .log_y();
+    for name in &names {
         let environment = named(name)?;
-        let (d, discount) = (environment.state_columns(), environment.discount());
         let test = Test::new(environment.as_ref(), states, rollouts(name))?;
-        let line =
-            format!("{name}: V deviates by {:.3}, simulated to {:.1e}", test.spread(), test.variance.sqrt());
-        (console.say)(&line);
-        let _ = writeln!(summary, "{line}");
-        let mut results = vec![Vec::new(); methods().len() * looks.len()];
+        let looks = [n / 10, n];
+        let errors = vec![Vec::new(); methods().len() * looks.len()];
+        let mut course = Course { name: (*name).to_owned(), looks, errors };
+        let mut say = |line: String| {
+            (console.say)(&line);
+            summary += &line;
+            summary += "\n";
+        };
+        say(format!("{name}: V deviates by {:.3}, simulated to {:.1e}", test.spread(), test.variance.sqrt()));
         for run in 0..runs {
-            let seed = Seed(arguments.seed + run as u64);
-            let log = environment.transitions(n, seed)?;
-            let rewards: Vec<f32> = log.step.rewards.iter().map(|&r| r as f32).collect();
-            for (l, &count) in looks.iter().enumerate() {
-                let mut bandwidth = arguments.bandwidth.map_or(Bandwidth::Auto, Bandwidth::Value);
-                for (m, (label, method, published)) in methods().into_iter().enumerate() {
-                    if (console.cancelled)() {
-                        ended = Some(Error::Cancelled { blocks: run });
-                        break 'all;
-                    }
-                    let started = Instant::now();
-                    let log = Log {
-                        states: Rows::double(&log.states[..count * d], d)?,
-                        actions: None,
-                        rewards: &rewards[..count],
-                        next_states: Rows::double(&log.step.next_states[..count * d], d)?,
-                        terminals: &log.step.terminated[..count],
-                        truncations: None,
-                        discounts: None,
-                        ratios: None,
-                        successors: Successors::Unknown,
-                    };
-                    let options = options(method, published, discount, bandwidth, seed);
-                    let [msbe, rmse] = match quietly(|control| PolicyEvaluation::fit(&options, &log, control))
-                    {
-                        Ok(evaluation) => {
-                            bandwidth = evaluation.summary().bandwidth.map_or(bandwidth, Bandwidth::Value);
-                            test.errors(&evaluation, d, discount)?
-                        }
-                        // Steps that are too long for an environment are a result too.
-                        Err(Error::Diverged { .. }) => [f64::INFINITY; 2],
-                        Err(error) => return Err(error.into()),
-                    };
-                    let seconds = started.elapsed().as_secs_f64();
-                    // Writing to a string cannot fail.
-                    let _ = writeln!(table, "{name},{label},{run},{count},{msbe:e},{rmse:e},{seconds:.2}");
-                    results[m * looks.len() + l].push([msbe, rmse]);
-                }
+            if (console.cancelled)() {
+                ended = Some(Error::Cancelled { blocks: run });
+                return Ok(Report { table, picture: chart.to_svg(), summary, ended });
             }
+            table += &course.run(environment.as_ref(), &test, run, arguments)?;
         }
         for (m, (label, ..)) in methods().into_iter().enumerate() {
-            let mean = |l: usize, k: usize| {
-                let own = &results[m * looks.len() + l];
-                own.iter().map(|e| e[k]).sum::<f64>() / own.len() as f64
-            };
-            let deviation = |k: usize| {
-                let own = &results[m * looks.len() + 1];
-                let square: f64 = own.iter().map(|e| (e[k] - mean(1, k)).powi(2)).sum();
-                (square / (own.len() as f64 - 1.0).max(1.0)).sqrt()
-            };
-            let line = format!(
+            let [msbe, rmse] = [0, 1].map(|kind| (course.mean(m, 1, kind), course.deviation(m, kind)));
+            say(format!(
                 "{name}, {label}: Bellman error {:.2e} ± {:.1e}, value {:.4} ± {:.4}",
-                mean(1, 0),
-                deviation(0),
-                mean(1, 1),
-                deviation(1)
-            );
-            (console.say)(&line);
-            let _ = writeln!(summary, "{line}");
-            if name == "navigation" || wanted.is_some() {
-                let points: Vec<(f64, f64)> =
-                    looks.iter().enumerate().map(|(l, &x)| (x as f64, mean(l, 1))).collect();
+                msbe.0, msbe.1, rmse.0, rmse.1
+            ));
+            if *name == names[0] {
+                let points = [0, 1].map(|l| (looks[l] as f64, course.mean(m, l, 1)));
                 chart = chart.line(label, &points);
             }
         }

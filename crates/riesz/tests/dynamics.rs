@@ -264,7 +264,9 @@ impl Small {
         for x in 0..4 {
             for z in 0..4 {
                 for _ in 0..share(x, z) {
-                    (xs.push(x as f32), zs.push(z as f32), ys.push(target(x)));
+                    xs.push(x as f32);
+                    zs.push(z as f32);
+                    ys.push(target(x));
                 }
             }
         }
@@ -283,7 +285,7 @@ fn closed_forms_are_where_the_steps_lead() {
     let weights = vec![1.0; small.x.len()];
     for (form, primal, dual) in [(DualForm::Free, 0.02, 0.05), (DualForm::Shifted, 0.02, 0.0)] {
         let saddle =
-            SaddleClosedForm { operator: ConditionalMean, primal: table.clone(), dual: table.clone(), form };
+            SaddleClosedForm { operator: ConditionalMean, primal: table.clone(), dual: table.clone() };
         let moments = saddle.moments(batch, &small.y).unwrap();
         // In units of the mean of a diagonal: a quarter, and that of BᵀG⁻¹B, which is found from a solution without ridge.
         let relative = Ridges { primal, dual };
@@ -439,7 +441,6 @@ fn sums_do_not_depend_on_threads_or_shards() {
         operator: Bellman { discount: Discount::try_from(0.9).unwrap() },
         primal: basis.clone(),
         dual: basis,
-        form: DualForm::Free,
     };
     let part = |range: std::ops::Range<usize>| {
         let rows = |x: &[f32]| Rows::single(&x[2 * range.start..2 * range.end], 2).map(|rows| rows.len());
@@ -547,7 +548,6 @@ fn hitting_times_are_saddle_points() {
             operator: Bellman { discount: Discount::try_from(1.0).unwrap() },
             primal: table.clone(),
             dual: table,
-            form: DualForm::Free,
         };
         let moments = saddle.moments(batch.unwrap(), &zeros).unwrap();
         let h = moments.solve(DualForm::Free, Ridges { primal: 0.0, dual: 0.0 }).unwrap().coefficients();

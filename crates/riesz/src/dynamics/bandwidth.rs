@@ -28,12 +28,7 @@ pub(super) fn best<'a, T: Conditional + Sync + Copy>(
     let mut best = (median, f64::INFINITY);
     for share in SHARES {
         let bandwidth = share * median;
-        let saddle = SaddleClosedForm {
-            operator,
-            primal: primal(bandwidth)?,
-            dual: judge.clone(),
-            form: DualForm::Free,
-        };
+        let saddle = SaddleClosedForm { operator, primal: primal(bandwidth)?, dual: judge.clone() };
         let parts = saddle.moments_in_parts(batch, targets, PARTS)?;
         let (_, error) = choose_ridges(&parts, DualForm::Free, None, None)?;
         if error < best.1 {

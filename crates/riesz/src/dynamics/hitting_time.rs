@@ -6,7 +6,7 @@ use crate::linalg::lu;
 use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::operator::{Bellman, Discount, Transitions};
-use crate::solver::{DualForm, SaddleClosedForm};
+use crate::solver::SaddleClosedForm;
 use crate::space::Basis;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,6 @@ fn shares(states: &[u32], next_states: &[u32], count: usize) -> Result<Mat<f64>>
         operator: Bellman { discount: Discount::try_from(1.0)? },
         primal: table.clone(),
         dual: table,
-        form: DualForm::Free,
     };
     let transitions = Transitions::new(Rows::single(&from, 1)?, &ones, Rows::single(&to, 1)?, &going_on)?;
     let moments = saddle.moments(transitions, &vec![0.0; from.len()])?;

@@ -228,7 +228,6 @@ impl InvariantFunction {
             operator: ConditionalMean,
             primal: ground.atoms(data.samples[0], bandwidth, features)?,
             dual: ground.atoms(data.rows, bandwidth, features)?,
-            form: DualForm::Free,
         };
         let parts = saddle.moments_in_parts(batch, &targets, PARTS)?;
         control.check(0)?;

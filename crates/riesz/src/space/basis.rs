@@ -265,7 +265,7 @@ impl Basis {
 
     /// T A, of M rows.
     pub(crate) fn transformed(&self, a: &Mat<f64>) -> Mat<f64> {
-        self.map_blocks(a, |inverse, part| lu::product(inverse, part))
+        self.map_blocks(a, lu::product)
     }
 
     /// Tᵀ A, of M rows.

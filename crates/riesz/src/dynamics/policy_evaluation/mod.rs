@@ -144,7 +144,6 @@ impl PolicyEvaluation {
             operator: Bellman { discount: Discount::try_from(options.discount)? },
             primal: basis.clone(),
             dual: basis.clone(),
-            form: DualForm::Free,
         };
         let zeros = vec![0.0; prepared.log.states.len()];
         prepared.with_transitions(|transitions| {
@@ -345,7 +344,8 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
             (primal, dual) => {
                 // With one basis for both functions the dual's ridge matters little, and a large one does harm.
-                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE))).map(|(r, error)| (r, Some(error)))?
+                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE)))
+                    .map(|(r, error)| (r, Some(error)))?
             }
         };
         return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));

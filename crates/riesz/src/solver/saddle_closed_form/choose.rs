@@ -1,0 +1,110 @@
+//! Ridges by samples that were not learnt from.
+
+use super::{Moments, Ridges};
+use crate::error::{Error, Result};
+use crate::linalg::cholesky::Cholesky;
+use crate::solver::DualForm;
+use faer::Mat;
+
+/// Candidates for λ₁ and λ₂.
+const PRIMAL: [f64; 8] = [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
+const DUAL: [f64; 4] = [1e-8, 1e-6, 1e-4, 1e-2];
+/// λ₂ of the norm that candidates are compared in.
+const NORM: f64 = 1e-6;
+
+/// Parts that samples are dealt out to where ridges are chosen.
+pub const PARTS: usize = 5;
+
+/// How candidates for a ridge are compared: two parts of the samples are held out, and the others learnt from; with p_a, p_b the
+/// errors E[φ((T f) − y)] on the two, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span of φ,
+/// whose noise pᵀG⁻¹p would count as error. Its own standard error is added, about |p_a − p_b|²/(2√K) in that norm, or a wild f
+/// would win by luck. The parts take turns.
+struct Judge<'a> {
+    parts: &'a [Moments],
+    norm: Cholesky,
+}
+
+impl<'a> Judge<'a> {
+    fn new(parts: &'a [Moments]) -> Result<Self> {
+        if parts.len() < 3 {
+            return Err(Error::Empty { what: "parts of the samples", needed: "three" });
+        }
+        Ok(Self { parts, norm: Moments::sum(parts.iter())?.factor(NORM)? })
+    }
+
+    /// What is learnt from while parts `t` and `t` + 1 are held out.
+    fn training(&self, t: usize) -> Result<Moments> {
+        let next = (t + 1) % self.parts.len();
+        Moments::sum(
+            self.parts.iter().enumerate().filter(|(k, _)| *k != t && *k != next).map(|(_, part)| part),
+        )
+    }
+
+    /// The error on parts `t` and `t` + 1.
+    fn error(&self, t: usize, theta: &Mat<f64>) -> f64 {
+        let [a, b] = [t, t + 1].map(|k| {
+            let mut error = self.parts[k % self.parts.len()].error(theta);
+            self.norm.forward(error.as_mut());
+            error
+        });
+        let (k, spread) = (a.nrows(), 0.5 / (a.nrows() as f64).sqrt());
+        let estimate = |o: usize| -> f64 {
+            (0..k).map(|i| a[(i, o)] * b[(i, o)] + spread * (a[(i, o)] - b[(i, o)]).powi(2)).sum()
+        };
+        (0..a.ncols()).map(estimate).sum()
+    }
+}
+
+/// The ridges whose solution leaves the least of the error on samples that were not learnt from, of equals the larger ones, and
+/// that error, for three parts of the samples or more. Either ridge may be given.
+pub fn choose_ridges(
+    parts: &[Moments],
+    form: DualForm,
+    primal: Option<f64>,
+    dual: Option<f64>,
+) -> Result<(Ridges, f64)> {
+    let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
+    let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
+    let judge = Judge::new(parts)?;
+    let mut scores = vec![0.0; duals.len() * primals.len()];
+    for t in 0..parts.len() {
+        let training = judge.training(t)?;
+        for (&dual, scores) in duals.iter().zip(scores.chunks_exact_mut(primals.len())) {
+            let (factor, whitened, square) = training.whitened(dual)?;
+            for (score, &ridge) in scores.iter_mut().zip(&primals) {
+                let (theta, _) = training.solve_whitened(form, ridge, &factor, &whitened, &square)?;
+                *score += judge.error(t, &theta);
+            }
+        }
+    }
+    let mut best = None;
+    for (score, k) in scores.into_iter().zip(0..) {
+        let ridges = Ridges { primal: primals[k % primals.len()], dual: duals[k / primals.len()] };
+        keep_least(&mut best, score, ridges);
+    }
+    best.ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
+}
+
+/// The same for a solution with one ridge, given by `solve`.
+pub fn choose_ridge(
+    parts: &[Moments],
+    solve: impl Fn(&Moments, f64) -> Result<Mat<f64>>,
+) -> Result<(f64, f64)> {
+    let (judge, mut best) = (Judge::new(parts)?, None);
+    let trainings: Vec<Moments> = (0..parts.len()).map(|t| judge.training(t)).collect::<Result<_>>()?;
+    let mut failure = Error::Empty { what: "candidates for ridge", needed: "one" };
+    for ridge in PRIMAL {
+        let score = |(t, training)| solve(training, ridge).map(|theta| judge.error(t, &theta));
+        match trainings.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
+            Ok(scores) => keep_least(&mut best, scores.iter().sum(), ridge),
+            Err(error) => failure = error,
+        }
+    }
+    best.ok_or(failure)
+}
+
+fn keep_least<R>(best: &mut Option<(R, f64)>, score: f64, candidate: R) {
+    if score.is_finite() && best.as_ref().is_none_or(|(_, least)| score <= *least) {
+        *best = Some((candidate, score));
+    }
+}
