@@ -264,7 +264,9 @@ impl Small {
         for x in 0..4 {
             for z in 0..4 {
                 for _ in 0..share(x, z) {
-                    (xs.push(x as f32), zs.push(z as f32), ys.push(target(x)));
+                    xs.push(x as f32);
+                    zs.push(z as f32);
+                    ys.push(target(x));
                 }
             }
         }

@@ -444,8 +444,8 @@ impl Moments {
     pub(crate) fn transition_matrix(&self) -> Mat<f64> {
         let m = self.cross.ncols();
         Mat::from_fn(m, m, |i, j| {
-            f64::from(u8::from(i == j)) * (self.gram[(i, i)] / self.gram[(i, i)])
-                + self.cross[(i, j)] / self.gram[(i, i)]
+            let own = self.gram[(i, i)];
+            (f64::from(u8::from(i == j)) * own + self.cross[(i, j)]) / own
         })
     }
 

@@ -91,7 +91,7 @@ pub(super) fn bootstrap(
         counts.fill(0);
         let mut words = Address::new(seed, Stream::Resample, BlockIndex(b as u64), 0).sequence();
         for word in words.by_ref().take(n) {
-            counts[(u64::from(word) * n as u64 >> 32) as usize] += 1;
+            counts[((u64::from(word) * n as u64) >> 32) as usize] += 1;
         }
         estimate(&counts)
     };

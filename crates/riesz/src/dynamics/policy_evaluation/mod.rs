@@ -345,7 +345,8 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
             (primal, dual) => {
                 // With one basis for both functions the dual's ridge matters little, and a large one does harm.
-                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE))).map(|(r, error)| (r, Some(error)))?
+                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE)))
+                    .map(|(r, error)| (r, Some(error)))?
             }
         };
         return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));
