@@ -33,7 +33,7 @@ use std::time::Instant;
 /// Atoms of the largest molecule.
 const ATOMS: usize = 23;
 /// Entries of the upper triangle.
-const ENTRIES: usize = ATOMS * (ATOMS + 1) / 2;
+pub const ENTRIES: usize = ATOMS * (ATOMS + 1) / 2;
 /// θ.
 const THETA: f32 = 1.0;
 /// Matrices per molecule that settle the range of each entry.
@@ -128,8 +128,9 @@ impl Molecules {
         self.energies.len()
     }
 
-    /// Realisation `j` of molecule `i`: the upper triangle of its Coulomb matrix under a random order of its atoms.
-    pub fn realise(&self, i: usize, j: usize, seed: Seed) -> Vec<f32> {
+    /// Realisation `j` of molecule `i`: the upper triangle of its Coulomb matrix under a random order of its atoms, by noise of
+    /// this deviation on their norms.
+    pub fn realise(&self, i: usize, j: usize, deviation: f64, seed: Seed) -> Vec<f32> {
         let c = &self.coulomb[i * ATOMS * ATOMS..(i + 1) * ATOMS * ATOMS];
         let address = Address::new(seed, Stream::Synthetic, BlockIndex(i as u64), j as u32);
         let noise: Vec<f64> = (0..ATOMS.div_ceil(4) as u32)
@@ -140,7 +141,7 @@ impl Molecules {
             let row = &c[atom * ATOMS..(atom + 1) * ATOMS];
             let norm = row.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt();
             if norm > 0.0 {
-                norm + noise[atom]
+                norm + deviation * noise[atom]
             } else {
                 f64::NEG_INFINITY
             }
@@ -168,7 +169,7 @@ fn thresholds(molecules: &Molecules, settings: &Settings) -> Vec<(usize, f32)> {
     let mut highest = [0.0_f32; ENTRIES];
     for i in 0..molecules.len() {
         for j in 0..settings.matrices.min(RANGE_MATRICES) {
-            let x = molecules.realise(i, j, settings.seed);
+            let x = molecules.realise(i, j, 1.0, settings.seed);
             highest.iter_mut().zip(x).for_each(|(high, v)| *high = high.max(v));
         }
     }
@@ -182,7 +183,7 @@ fn binarised(molecules: &Molecules, settings: &Settings) -> (Vec<f32>, usize) {
     let k = settings.matrices;
     let mut x = vec![0.0; molecules.len() * k * grid.len()];
     x.par_chunks_exact_mut(grid.len()).enumerate().for_each(|(row, out)| {
-        let entries = molecules.realise(row / k, row % k, settings.seed);
+        let entries = molecules.realise(row / k, row % k, 1.0, settings.seed);
         out.iter_mut().zip(&grid).for_each(|(v, &(e, at))| *v = ((entries[e] - at) / THETA).tanh());
     });
     (x, grid.len())

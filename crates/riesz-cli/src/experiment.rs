@@ -25,6 +25,8 @@ pub(crate) mod d4;
 pub(crate) mod d5;
 #[path = "../../../experiments/e1.rs"]
 pub(crate) mod e1;
+#[path = "../../../experiments/e2.rs"]
+pub(crate) mod e2;
 #[path = "../../../experiments/e3.rs"]
 pub(crate) mod e3;
 #[path = "../../../experiments/f1.rs"]
@@ -96,6 +98,9 @@ pub(crate) enum Name {
     /// Learning from noisy inputs: Embedding-SGD and the closed form beside sample averages and virtual samples
     #[value(name = "E1")]
     E1,
+    /// QM7: atomisation energies from permuted Coulomb matrices, the same methods at equal work
+    #[value(name = "E2")]
+    E2,
     /// Policy evaluation in three environments: Bellman errors and errors of the value, nine methods
     #[value(name = "E3")]
     E3,
@@ -110,10 +115,10 @@ pub(crate) struct Arguments {
     /// Folder for the table and the picture
     #[arg(long, default_value = "results", value_name = "DIR")]
     out: PathBuf,
-    /// Folder of the data sets of D2 to D4 and F3 to F10 [default: the environment variable RIESZ_DATA]
+    /// Folder of the data sets of D2 to D4, E2 and F3 to F10 [default: the environment variable RIESZ_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Made-up data of the same shape instead of the real ones (D2, F6 to F10)
+    /// Made-up data of the same shape instead of the real ones (D2, E2, F6 to F10)
     #[arg(long)]
     pub(crate) stand_in: bool,
     /// Rows, such as 1048576 or 2^20 [default: 2^20; F2: 2^11; F4: 2^18 virtual samples; F5: 500,000 to learn]
@@ -153,7 +158,7 @@ pub(crate) struct Arguments {
     /// Folds of the cross-validation (F9) [default: 5]
     #[arg(long, value_parser = count)]
     pub(crate) folds: Option<usize>,
-    /// Test only the first so many folds (F9)
+    /// Test only the first so many folds (E2, F9) [default: E2: 3]
     #[arg(long, value_parser = count, value_name = "N")]
     pub(crate) only_folds: Option<usize>,
     /// Seed of data and features
@@ -196,6 +201,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
         Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),
         Name::E1 => reported("E1", arguments, |console| e1::run(arguments, console)),
+        Name::E2 => reported("E2", arguments, |console| e2::run(arguments, console)),
         Name::E3 => reported("E3", arguments, |console| e3::run(arguments, console)),
     }
 }
@@ -421,7 +427,7 @@ mod tests {
         for i in 0..5 {
             let full = &molecules.coulomb[i * 529..(i + 1) * 529];
             let trace: f32 = (0..23).map(|a| full[a * 24]).sum();
-            let realised: Vec<_> = (0..8).map(|j| molecules.realise(i, j, Seed(3))).collect();
+            let realised: Vec<_> = (0..8).map(|j| molecules.realise(i, j, 1.0, Seed(3))).collect();
             for triangle in &realised {
                 assert!((diagonal(triangle) - trace).abs() < 1e-3 * trace);
                 let mut sorted = triangle.clone();
@@ -434,7 +440,7 @@ mod tests {
                 assert_eq!(sorted, expected);
             }
             assert!(realised.iter().any(|triangle| *triangle != realised[0]), "never another order");
-            assert_eq!(realised[2], molecules.realise(i, 2, Seed(3)));
+            assert_eq!(realised[2], molecules.realise(i, 2, 1.0, Seed(3)));
         }
     }
 
