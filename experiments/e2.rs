@@ -151,7 +151,7 @@ impl Fold {
         let order = Permutation::new(seed, Stream::HoldOut, BlockIndex(0), molecules.len());
         let [mut learnt, mut held_out, mut test] = [Vec::new(), Vec::new(), Vec::new()];
         for (rank, &i) in order.indices().iter().enumerate() {
-            let part = match (rank % FOLDS == fold, rank / FOLDS % 10 == 0) {
+            let part = match (rank % FOLDS == fold, (rank / FOLDS).is_multiple_of(10)) {
                 (true, _) => &mut test,
                 (false, true) => &mut held_out,
                 _ => &mut learnt,
@@ -206,7 +206,7 @@ impl Fold {
     fn closed(&self) -> Outcome<[f64; 2]> {
         let dual = laplacian(&self.sorted[..DUAL_ATOMS.min(self.y.len()) * ENTRIES])?;
         let primal = Basis::columns_of(self.width)?;
-        let saddle = SaddleClosedForm { operator: ConditionalMean, primal, dual, form: DualForm::Free };
+        let saddle = SaddleClosedForm { operator: ConditionalMean, primal, dual };
         let z = self.z.iter().map(|z| Rows::single(z, self.width)).collect::<Result<Vec<_>>>()?;
         let batch = Sampled::new(Rows::single(&self.sorted, ENTRIES)?, &z)?;
         let parts = <[_; 3]>::try_from(saddle.moments_in_parts(batch, &self.y, 3)?)
