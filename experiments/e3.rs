@@ -1,6 +1,6 @@
 //! E3: policy evaluation in three environments (spec 7; thesis §5.7): navigation, cart-pole swing-up, PUMA-560.
 //!
-//! One s' for every s, drawn from the sampling law of the environment; batches of 20; ten seeds. Two errors at fresh states: the
+//! One s' for every s: in navigation of states drawn from their law, elsewhere of states that the policy comes to; batches of 20; ten seeds. Two errors at fresh states: the
 //! mean squared Bellman error E (E[r + γV(s') − V(s) | s])², whose inner expectation has 100 samples and no bias since two halves
 //! of them are multiplied; and the root mean square of V − Vπ, Vπ by simulation, whose own variance is taken off. The two may
 //! rank methods differently.
@@ -16,18 +16,58 @@ use crate::failure::Outcome;
 use crate::plot::LineChart;
 use riesz::data::Rows;
 use riesz::driver::quietly;
-use riesz::dynamics::environment::{named, steps_until, Environment, Rollouts, NAMES};
+use riesz::dynamics::environment::{named, steps_until, Environment, Rollouts, Step, Transitions, NAMES};
 use riesz::dynamics::policy_evaluation::{
     EvaluationOptions, Functions, Log, Method, PolicyEvaluation, Successors,
 };
 use riesz::functions::Bandwidth;
-use riesz::random::Seed;
+use riesz::random::{BlockIndex, Permutation, Seed, Stream as RandomStream};
 use riesz::Error;
 use std::fmt::Write;
 use std::time::Instant;
 
 /// Samples of the inner expectation.
 const INNER: usize = 100;
+
+/// Steps of an episode from which transitions are taken.
+const EPISODE: usize = 100;
+
+/// Transitions: independent ones in navigation, as in the text; elsewhere those of episodes under the policy, a hundred steps each, since
+/// what the policy comes to is far from any law of states that could be drawn from.
+fn transitions(environment: &dyn Environment, n: usize, seed: Seed) -> Outcome<Transitions> {
+    if environment.name() == "navigation" {
+        return Ok(environment.transitions(n, seed)?);
+    }
+    let d = environment.state_columns();
+    let mut states = environment.reset(n.div_ceil(EPISODE), seed, 0)?;
+    let mut all = Transitions::default();
+    for t in 0..EPISODE {
+        let actions = environment.actions(&states)?;
+        let step = environment.step(&states, &actions, seed, t as u64)?;
+        all.states.extend_from_slice(&states);
+        all.actions.extend_from_slice(&actions);
+        all.step.rewards.extend_from_slice(&step.rewards);
+        all.step.terminated.extend_from_slice(&step.terminated);
+        all.step.next_states.extend_from_slice(&step.next_states);
+        states = step.next_states;
+    }
+    // In random order, so that any number of them are of all times.
+    let order = Permutation::new(seed, RandomStream::Shuffle, BlockIndex(1), all.step.rewards.len());
+    let order = &order.indices()[..n];
+    let rows = |from: &[f64], d: usize| -> Vec<f64> {
+        order.iter().flat_map(|&i| &from[i as usize * d..][..d]).copied().collect()
+    };
+    let step = Step {
+        rewards: rows(&all.step.rewards, 1),
+        next_states: rows(&all.step.next_states, d),
+        terminated: order.iter().map(|&i| all.step.terminated[i as usize]).collect(),
+    };
+    Ok(Transitions {
+        states: rows(&all.states, d),
+        actions: rows(&all.actions, environment.action_columns()),
+        step,
+    })
+}
 
 /// States at which values are compared.
 struct Test {
@@ -43,7 +83,7 @@ impl Test {
     fn new(environment: &dyn Environment, states: usize, rollouts: usize) -> Outcome<Self> {
         // Far from the seeds that are learnt from.
         let seed = Seed(1 << 40);
-        let sampled = environment.transitions(states, seed)?;
+        let sampled = transitions(environment, states, seed)?;
         let discount = environment.discount();
         let rollouts = Rollouts { rollouts, steps: steps_until(discount, 1e-4)?, discount, seed };
         let truth = quietly(|control| environment.values(&sampled.states, &rollouts, control))?;
@@ -148,7 +188,7 @@ impl Course {
     ) -> Outcome<String> {
         let (d, discount) = (environment.state_columns(), environment.discount());
         let (seed, mut table) = (Seed(arguments.seed + run as u64), String::new());
-        let log = environment.transitions(self.looks[1], seed)?;
+        let log = transitions(environment, self.looks[1], seed)?;
         let rewards: Vec<f32> = log.step.rewards.iter().map(|&r| r as f32).collect();
         for (l, count) in self.looks.into_iter().enumerate() {
             let log = Log {

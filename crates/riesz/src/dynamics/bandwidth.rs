@@ -13,7 +13,11 @@ pub(super) const JUDGES: usize = 256;
 pub(super) const LEAST: usize = 300;
 /// Functions of a candidate, at most.
 pub(super) const SOME: usize = 256;
-/// Candidates, as shares of the median distance.
+/// Errors up to this many times the least are as good.
+pub(super) const NEAR: f64 = 1.1;
+/// A narrower kernel has to do this much better.
+const BETTER: f64 = 0.9;
+/// Candidates, as shares of the median distance, the widest first.
 const SHARES: [f64; 6] = [2.0, 1.0, 0.5, 0.25, 0.125, 0.0625];
 
 /// The bandwidth whose closed form leaves the least held-out error in the span of `judge`, which should hold functions of all
@@ -30,8 +34,8 @@ pub(super) fn best<'a, T: Conditional + Sync + Copy>(
         let bandwidth = share * median;
         let saddle = SaddleClosedForm { operator, primal: primal(bandwidth)?, dual: judge.clone() };
         let parts = saddle.moments_in_parts(batch, targets, PARTS)?;
-        let (_, error) = choose_ridges(&parts, DualForm::Free, None, None)?;
-        if error < best.1 {
+        let (_, error) = choose_ridges(&parts, DualForm::Free, (None, None), NEAR)?;
+        if error < BETTER * best.1 {
             best = (bandwidth, error);
         }
     }

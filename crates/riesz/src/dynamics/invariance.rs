@@ -233,7 +233,7 @@ impl InvariantFunction {
         control.check(0)?;
         let ridges = match (options.ridge, options.dual_ridge) {
             (Some(primal), Some(dual)) => Ridges { primal, dual },
-            (primal, dual) => choose_ridges(&parts, DualForm::Free, primal, dual)?.0,
+            (primal, dual) => choose_ridges(&parts, DualForm::Free, (primal, dual), bandwidth::NEAR)?.0,
         };
         let solution = solver::Moments::sum(parts.iter())?.solve(DualForm::Free, ridges)?;
         let f = Linear::with_coefficients(saddle.primal, solution.coefficients())?;

@@ -55,7 +55,7 @@ impl Normal<'_> {
 }
 
 /// What a step leads to, a row for each state.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// s', n×d.
     pub next_states: Vec<f64>,
@@ -66,7 +66,7 @@ pub struct Step {
 }
 
 /// Independent transitions (s, a, r, s') under the policy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transitions {
     /// s, n×d.
     pub states: Vec<f64>,

@@ -29,6 +29,9 @@ use serde::{Deserialize, Serialize};
 
 /// Groups of episodes that errors are computed from, at most.
 const GROUPS: usize = 512;
+/// Ridges whose held-out error is at most this many times the least are as good, and the smallest is taken: the mean residual falls with
+/// the ridge long after the error of the value has begun to rise.
+const NEAR: f64 = 3.0;
 /// λ₂ unless given.
 const DUAL_RIDGE: f64 = 1e-6;
 /// Up to this many transitions a kernel model has an atom at every one (Algorithm 10).
@@ -344,7 +347,7 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
             (primal, dual) => {
                 // With one basis for both functions the dual's ridge matters little, and a large one does harm.
-                choose_ridges(parts, DualForm::Free, primal, dual.or(Some(DUAL_RIDGE)))
+                choose_ridges(parts, DualForm::Free, (primal, dual.or(Some(DUAL_RIDGE))), NEAR)
                     .map(|(r, error)| (r, Some(error)))?
             }
         };
@@ -355,8 +358,10 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
     let square = |moments: &Moments, ridge: f64| moments.solve_square(ridge).map(|solution| solution.theta);
     let (ridge, error) = match (options.ridge, options.method) {
         (Some(ridge), _) => (ridge, None),
-        (None, Method::FittedQ) => choose_ridge(parts, fitted).map(|(ridge, error)| (ridge, Some(error)))?,
-        (None, _) => choose_ridge(parts, square).map(|(ridge, error)| (ridge, Some(error)))?,
+        (None, Method::FittedQ) => {
+            choose_ridge(parts, NEAR, fitted).map(|(ridge, error)| (ridge, Some(error)))?
+        }
+        (None, _) => choose_ridge(parts, NEAR, square).map(|(ridge, error)| (ridge, Some(error)))?,
     };
     let mut solution = all.solve_square(ridge)?;
     if options.method == Method::FittedQ {

@@ -17,8 +17,8 @@ pub const PARTS: usize = 5;
 
 /// How candidates for a ridge are compared: two parts of the samples are held out, and the others learnt from; with p_a, p_b the
 /// errors E[φ((T f) − y)] on the two, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span of φ,
-/// whose noise pᵀG⁻¹p would count as error. Its own standard error is added, about |p_a − p_b|²/(2√K) in that norm, or a wild f
-/// would win by luck. The parts take turns.
+/// whose noise pᵀG⁻¹p would count as error. Four times its own standard error is added, which is about |p_a − p_b|²/(2√K) in that
+/// norm, or a wild f would win by luck. The parts take turns.
 struct Judge<'a> {
     parts: &'a [Moments],
     norm: Cholesky,
@@ -47,7 +47,7 @@ impl<'a> Judge<'a> {
             self.norm.forward(error.as_mut());
             error
         });
-        let (k, spread) = (a.nrows(), 0.5 / (a.nrows() as f64).sqrt());
+        let (k, spread) = (a.nrows(), 2.0 / (a.nrows() as f64).sqrt());
         let estimate = |o: usize| -> f64 {
             (0..k).map(|i| a[(i, o)] * b[(i, o)] + spread * (a[(i, o)] - b[(i, o)]).powi(2)).sum()
         };
@@ -55,13 +55,14 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The ridges whose solution leaves the least of the error on samples that were not learnt from, of equals the larger ones, and
-/// that error, for three parts of the samples or more. Either ridge may be given.
+/// The ridges whose solution leaves the least of the error on samples that were not learnt from, and that error, for three parts of the
+/// samples or more. Of λ₁ the smallest is taken whose error is at most `near` times the least: f is off by the bias of a large ridge
+/// where the mean residual hardly tells. Either ridge may be given.
 pub fn choose_ridges(
     parts: &[Moments],
     form: DualForm,
-    primal: Option<f64>,
-    dual: Option<f64>,
+    (primal, dual): (Option<f64>, Option<f64>),
+    near: f64,
 ) -> Result<(Ridges, f64)> {
     let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
     let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
@@ -77,34 +78,32 @@ pub fn choose_ridges(
             }
         }
     }
-    let mut best = None;
-    for (score, k) in scores.into_iter().zip(0..) {
-        let ridges = Ridges { primal: primals[k % primals.len()], dual: duals[k / primals.len()] };
-        keep_least(&mut best, score, ridges);
-    }
-    best.ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })
+    let ridges = |k: usize| Ridges { primal: primals[k % primals.len()], dual: duals[k / primals.len()] };
+    let least =
+        (0..scores.len()).filter(|&k| scores[k].is_finite()).min_by(|&a, &b| scores[a].total_cmp(&scores[b]));
+    let least = least.ok_or(Error::Empty { what: "candidates for ridge", needed: "one" })?;
+    let row = least / primals.len() * primals.len();
+    let chosen = (row..=least).find(|&k| scores[k] <= near * scores[least]).unwrap_or(least);
+    Ok((ridges(chosen), scores[chosen]))
 }
 
 /// The same for a solution with one ridge, given by `solve`.
 pub fn choose_ridge(
     parts: &[Moments],
+    near: f64,
     solve: impl Fn(&Moments, f64) -> Result<Mat<f64>>,
 ) -> Result<(f64, f64)> {
-    let (judge, mut best) = (Judge::new(parts)?, None);
+    let (judge, mut scores) = (Judge::new(parts)?, Vec::new());
     let trainings: Vec<Moments> = (0..parts.len()).map(|t| judge.training(t)).collect::<Result<_>>()?;
     let mut failure = Error::Empty { what: "candidates for ridge", needed: "one" };
     for ridge in PRIMAL {
         let score = |(t, training)| solve(training, ridge).map(|theta| judge.error(t, &theta));
-        match trainings.iter().enumerate().map(score).collect::<Result<Vec<f64>>>() {
-            Ok(scores) => keep_least(&mut best, scores.iter().sum(), ridge),
+        match trainings.iter().enumerate().map(score).sum::<Result<f64>>() {
+            Ok(score) if score.is_finite() => scores.push((ridge, score)),
+            Ok(_) => {}
             Err(error) => failure = error,
         }
     }
-    best.ok_or(failure)
-}
-
-fn keep_least<R>(best: &mut Option<(R, f64)>, score: f64, candidate: R) {
-    if score.is_finite() && best.as_ref().is_none_or(|(_, least)| score <= *least) {
-        *best = Some((candidate, score));
-    }
+    let least = scores.iter().fold(f64::INFINITY, |least, (_, score)| least.min(*score));
+    scores.into_iter().find(|(_, score)| *score <= near * least).ok_or(failure)
 }
