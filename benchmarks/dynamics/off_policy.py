@@ -98,7 +98,8 @@ def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> 
             weights=weights.ravel(),
             next_action_probabilities=process.target[log.following.ravel()],
         )
-        found = model.estimate(log.states[:, 0], confidence=0.9)
+        starts = log.states[:, 0]
+        found = model.estimate(starts, probabilities=process.target[starts], confidence=0.9)
         return found.value, found.low, found.high
 
     for method in options.methods:
