@@ -404,8 +404,9 @@ impl Stored for PolicyEvaluation {
             evaluation.f = Some(Linear::with_coefficients(basis, coefficients)?);
         }
         let Header { options, estimate, .. } = &evaluation.header;
-        if options.method.needs_episodes() && (estimate.is_none() || evaluation.replicates.is_empty()) {
-            return Err(Error::Format("an estimate from episodes is missing".into()));
+        let wanted = options.method.needs_episodes();
+        if estimate.is_some() != wanted || evaluation.replicates.is_empty() == wanted {
+            return Err(Error::Format("an estimate from episodes is missing, or of another method".into()));
         }
         Ok(evaluation)
     }
