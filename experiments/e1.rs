@@ -180,7 +180,7 @@ fn closed(data: &Data, n: usize) -> Outcome<f64> {
     let (batch, y) = (Sampled::new(Rows::single(&data.x[..n], 1)?, &samples)?, &data.y[..n]);
     let parts = saddle.moments_in_parts(batch, y, 3)?;
     let parts = <[_; 3]>::try_from(parts).map_err(|_| Error::Empty { what: "points", needed: "three" })?;
-    let (ridges, _) = choose_ridges(&parts, DualForm::Free, (None, None), 1.1)?;
+    let (ridges, _) = choose_ridges(&parts, DualForm::Free, (None, None), (1.1, 0.1))?;
     let solution = saddle.moments(batch, y)?.solve(DualForm::Free, ridges)?;
     error(&Linear::with_coefficients(saddle.primal, solution.coefficients())?)
 }

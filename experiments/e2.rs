@@ -211,7 +211,7 @@ impl Fold {
         let batch = Sampled::new(Rows::single(&self.sorted, ENTRIES)?, &z)?;
         let parts = <[_; 3]>::try_from(saddle.moments_in_parts(batch, &self.y, 3)?)
             .map_err(|_| Error::Empty { what: "molecules", needed: "three" })?;
-        let (ridges, _) = choose_ridges(&parts, DualForm::Free, (None, None), 1.1)?;
+        let (ridges, _) = choose_ridges(&parts, DualForm::Free, (None, None), (1.1, 0.1))?;
         let solution = saddle.moments(batch, &self.y)?.solve(DualForm::Free, ridges)?;
         self.errors(&Linear::with_coefficients(saddle.primal, solution.coefficients())?)
     }

@@ -13,8 +13,8 @@ pub(super) const JUDGES: usize = 256;
 pub(super) const LEAST: usize = 300;
 /// Functions of a candidate, at most.
 pub(super) const SOME: usize = 256;
-/// Errors up to this many times the least are as good.
-pub(super) const NEAR: f64 = 1.1;
+/// Errors up to this many times the least are as good; the largest ridge there may be.
+pub(super) const NEAR: (f64, f64) = (1.1, 0.1);
 /// A narrower kernel has to do this much better.
 const BETTER: f64 = 0.9;
 /// Candidates, as shares of the median distance, the widest first.

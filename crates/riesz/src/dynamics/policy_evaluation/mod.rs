@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize};
 const GROUPS: usize = 512;
 /// Ridges whose held-out error is at most this many times the least are as good, and the smallest is taken: the mean residual falls with
 /// the ridge long after the error of the value has begun to rise.
-const NEAR: f64 = 3.0;
+const NEAR: f64 = 2.0;
+/// λ₁ of the saddle point at most, unless given: what shrinks the slowest directions of BᵀG⁻¹B is a bias of the value.
+const MOST: f64 = 1e-6;
 /// λ₂ unless given.
 const DUAL_RIDGE: f64 = 1e-6;
 /// Up to this many transitions a kernel model has an atom at every one (Algorithm 10).
@@ -347,7 +349,7 @@ fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ri
             (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
             (primal, dual) => {
                 // With one basis for both functions the dual's ridge matters little, and a large one does harm.
-                choose_ridges(parts, DualForm::Free, (primal, dual.or(Some(DUAL_RIDGE))), NEAR)
+                choose_ridges(parts, DualForm::Free, (primal, dual.or(Some(DUAL_RIDGE))), (NEAR, MOST))
                     .map(|(r, error)| (r, Some(error)))?
             }
         };
@@ -388,6 +390,8 @@ impl Stored for PolicyEvaluation {
     fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("policy_evaluation")?;
         header.options.check()?;
+        let d = header.state_columns;
+        crate::error::in_range("columns", d as f64, (1..=1 << 20).contains(&d), "[1, 2^20]")?;
         let count = container.f64s("replicates")?.1.len();
         let replicates = container.take_f64s("replicates", &[count])?;
         let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates };

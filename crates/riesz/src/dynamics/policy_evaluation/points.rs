@@ -39,7 +39,7 @@ impl Arguments {
         match self {
             Self::State => states,
             Self::OneOf(_) => states + 1,
-            Self::Action(columns) => states + columns,
+            Self::Action(columns) => states.saturating_add(columns),
         }
     }
 }

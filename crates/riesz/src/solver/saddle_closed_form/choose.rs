@@ -57,14 +57,15 @@ impl<'a> Judge<'a> {
 
 /// The ridges whose solution leaves the least of the error on samples that were not learnt from, and that error, for three parts of the
 /// samples or more. Of λ₁ the smallest is taken whose error is at most `near` times the least: f is off by the bias of a large ridge
-/// where the mean residual hardly tells. Either ridge may be given.
+/// where the mean residual hardly tells. It is `most` at most. Either ridge may be given.
 pub fn choose_ridges(
     parts: &[Moments],
     form: DualForm,
     (primal, dual): (Option<f64>, Option<f64>),
-    near: f64,
+    (near, most): (f64, f64),
 ) -> Result<(Ridges, f64)> {
-    let primals = primal.map_or(PRIMAL.to_vec(), |ridge| vec![ridge]);
+    let candidates = || PRIMAL.into_iter().filter(|ridge| *ridge <= most).collect();
+    let primals = primal.map_or_else(candidates, |ridge| vec![ridge]);
     let duals = dual.map_or(DUAL.to_vec(), |ridge| vec![ridge]);
     let judge = Judge::new(parts)?;
     let mut scores = vec![0.0; duals.len() * primals.len()];
