@@ -15,7 +15,7 @@ pub enum Method {
     DualEmbedding,
     /// The same by stochastic gradients (Algorithm 4).
     EmbeddingSgd,
-    /// Least squares of temporal differences: E[φδ] = 0.
+    /// Least squares of temporal differences: E φδ = 0.
     Lstd,
     /// TD(0).
     Td,
@@ -139,7 +139,7 @@ pub struct EvaluationOptions {
     /// Passes over the transitions.
     #[serde(alias = "n_passes")]
     pub passes: usize,
-    /// Step size of V in units of 1/(λ + E‖φ‖²/B), λ the largest eigenvalue of E[φφᵀ] and B the transitions of a step: about where
+    /// Step size of V in units of 1/(λ + E‖φ‖²/B), λ the largest eigenvalue of E φφᵀ and B the transitions of a step: about where
     /// steps become unstable, by themselves and by the noise of a batch.
     pub step: f64,
     /// Step size of the dual, likewise.

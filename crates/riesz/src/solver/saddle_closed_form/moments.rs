@@ -146,7 +146,7 @@ impl Moments {
         Ok((theta, system))
     }
 
-    /// θ by `steps` steps of fitted iteration, θ ← (G + λI)⁻¹ ( −E[φc] + (B + G)θ ) from zero: regression of what follows on
+    /// θ by `steps` steps of fitted iteration, θ ← (G + λI)⁻¹ ( −E φc + (B + G)θ ) from zero: regression of what follows on
     /// what is there, again and again (fitted Q evaluation where T is the Bellman residual and both bases are the same).
     pub fn solve_fitted(&self, ridge: f64, steps: usize) -> Result<Mat<f64>> {
         non_negative("ridge", ridge)?;
@@ -210,7 +210,7 @@ impl Moments {
         Mat::from_fn(m, m, |i, j| (stays(i, j) + self.cross[(i, j)]) / self.gram[(i, i)])
     }
 
-    /// λ + E‖φ‖²/B, λ the largest eigenvalue of E[φφᵀ] to about a per cent (64 steps of the power method): one over the steps that
+    /// λ + E‖φ‖²/B, λ the largest eigenvalue of E φφᵀ to about a per cent (64 steps of the power method): one over the steps that
     /// batches of B samples can take.
     pub fn curvature(&self, batch: usize) -> f64 {
         let k = self.gram.nrows();

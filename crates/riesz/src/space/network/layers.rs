@@ -14,7 +14,7 @@ pub(super) const ROWS: usize = 64;
 pub enum Nonlinearity {
     /// a(z) = tanh z, a' = 1 − a².
     Tanh,
-    /// a(z) = max(0, z), a' = 1[a > 0].
+    /// a(z) = max(0, z), a' one where a is above zero.
     Relu,
 }
 
