@@ -33,8 +33,8 @@ mod tests {
     /// A·A⁻¹B = B for a matrix that needs pivots, and infinities for one that is singular.
     #[test]
     fn systems_are_solved() {
-        let a =
-            Mat::from_fn(40, 40, |i, j| if i == 39 - j { 0.0 } else { ((7 * i + 3 * j) % 11) as f64 - 5.0 });
+        let entry = |i: usize, j: usize| ((37 * i + 91 * j + i * j) % 101) as f64 / 50.0 - 1.0;
+        let a = Mat::from_fn(40, 40, |i, j| if i == 39 - j { 0.0 } else { entry(i, j) });
         let b = Mat::from_fn(40, 3, |i, j| (i + j) as f64);
         let x = solve(a.clone(), b.clone());
         let again = product(a.as_ref(), x.as_ref());
