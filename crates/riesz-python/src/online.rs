@@ -95,7 +95,7 @@ impl Online {
     }
 
     /// The weights of the atoms, M·C numbers.
-    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f32>> {
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.0.dictionary().weights().into_pyarray(py)
     }
 

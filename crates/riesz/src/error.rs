@@ -212,6 +212,38 @@ pub enum Error {
         /// Its name.
         kernel: String,
     },
+    /// A user's function in a constraint failed.
+    #[error("the constraint {name} failed: {source}")]
+    Constraint {
+        /// Its name.
+        name: String,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A user's function in a constraint gave no number.
+    #[error("the constraint {name} gave a value or a slope that is not finite")]
+    ConstraintNotFinite {
+        /// Its name.
+        name: String,
+    },
+    /// A model file whose constraint is a function, of which a file holds the name alone.
+    #[error("the constraint {name} is a function, which no file holds; give the constraints again before learning goes on, or pickle the estimator in Python")]
+    ConstraintMissing {
+        /// Its name.
+        name: String,
+    },
+    /// A multiplier that grows without end.
+    #[error("the multiplier of constraint {constraint} reached {multiplier:.3e} at step {step}, where the mean of the constraint is {value:.3e} above its bound: f cannot meet it at these settings; raise the bound, lower step or ridge, or raise multiplier_limit if such a multiplier is expected")]
+    Multiplier {
+        /// The constraint, counted from one.
+        constraint: usize,
+        /// μ.
+        multiplier: f64,
+        /// The step.
+        step: u64,
+        /// A running mean of g.
+        value: f64,
+    },
     /// A target outside the domain of the loss.
     #[error("target {value} at row {row} is not admissible for the {loss} loss: {expected}")]
     Target {

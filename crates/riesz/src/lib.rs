@@ -71,6 +71,7 @@
 //! changed against the published algorithms in `docs/departures.md`.
 
 pub mod compute;
+pub mod constraint;
 pub mod data;
 pub mod distributions;
 pub mod driver;

@@ -386,7 +386,7 @@ fn budgets_are_kept_and_drop_what_they_say() {
             f.step(1.0, 0.0, &[Terms::new(rows, &weights[i..=i])]).unwrap();
             assert!(f.len() <= budget.most());
         }
-        f.weights()
+        f.weights().iter().map(|&w| w as f32).collect::<Vec<_>>()
     };
     assert_eq!(kept(Budget::Oldest(5)), weights[POINTS - 5..]);
     let large: Vec<f32> = weights.iter().copied().filter(|w| *w > 0.5).collect();

@@ -21,19 +21,21 @@ mod lanes;
 mod path;
 mod products;
 mod structured;
+mod symmetric;
 mod topics;
 
 pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
 pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
-pub(crate) use exponential::{gaussian_row, gaussian_values};
+pub(crate) use exponential::{gaussian_points, gaussian_row, gaussian_values, Real};
 pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
 };
 pub use path::Path;
 pub use structured::StructuredBlock;
+pub(crate) use symmetric::{packed, symmetric_product, symmetric_update};
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};
 
 use crate::data::{tiles, Rows, TILE};

@@ -24,5 +24,5 @@ pub use kernel_machine::{
     Training,
 };
 pub use novelty::{NoveltyDetector, NoveltyOptions};
-pub use online::{OnlineMachine, OnlineOptions, Progressive};
+pub use online::{ConstraintStatus, OnlineMachine, OnlineOptions, Progressive};
 pub use random_features::RandomFeatures;

@@ -1,9 +1,10 @@
-//! Online kernel machines: NORMA (lecture §8), predict then learn.
+//! Online kernel machines: NORMA (lecture §8), POLK and learning under constraints (slides), predict then learn.
 
 use super::geometry::{median_distance, Moments};
 use super::kernel_machine::options::{Bandwidth, ColumnScaling, Task};
 use super::kernel_machine::start::{loss_in, standardise};
 use super::kernel_machine::training::{encode, Training};
+use crate::constraint::{Constraint, ConstraintSpec};
 use crate::data::Rows;
 use crate::driver::{run, Control, Minibatches, Monitor, Phase, Progress};
 use crate::error::{non_negative, positive, Error, Result};
@@ -12,8 +13,8 @@ use crate::loss::{LossSpec, Unit};
 use crate::model::{Container, Stored};
 use crate::operator::Evaluation;
 use crate::random::Seed;
-use crate::solver::{FunctionalSgdConfig, Schedule, SgdInfo, SgdState, Solver};
-use crate::space::{Budget, Dictionary, Function};
+use crate::solver::{Dual, PrimalDualConfig, PrimalDualInfo, PrimalDualState, Schedule, Solver};
+use crate::space::{Budget, Dictionary, Drift, Function, Raw};
 use serde::{Deserialize, Serialize};
 
 /// Settings of an [`OnlineMachine`].
@@ -37,6 +38,18 @@ pub struct OnlineOptions {
     pub ridge: f64,
     /// Which atoms are kept.
     pub budget: Budget,
+    /// A constant η in place of the rule of `step`, in units of f and not of the curvature: η of the texts.
+    pub learning_rate: Option<f64>,
+    /// What must hold in expectation.
+    pub constraints: Vec<ConstraintSpec>,
+    /// Multipliers move as fast as f and no gradient is shortened, as published; else ten times slower, and to ten slopes.
+    pub published: bool,
+    /// δ in −(δη/2)‖μ‖².
+    pub dual_ridge: f64,
+    /// A fixed value of all multipliers: the penalty method.
+    pub penalty: Option<f64>,
+    /// The multiplier beyond which a constraint counts as one that cannot be met.
+    pub multiplier_limit: f64,
     /// Seed of what is random: the pairs whose distance is taken.
     #[serde(alias = "random_state")]
     pub seed: Seed,
@@ -59,6 +72,12 @@ impl OnlineOptions {
             step: 2.0,
             ridge: 1e-3,
             budget: Budget::Oldest(1_000),
+            learning_rate: None,
+            constraints: Vec::new(),
+            published: false,
+            dual_ridge: 0.01,
+            penalty: None,
+            multiplier_limit: 1e3,
             seed,
         }
     }
@@ -73,23 +92,86 @@ impl OnlineOptions {
         positive("step", self.step)?;
         non_negative("ridge", self.ridge)?;
         positive("budget", self.budget.most() as f64)?;
+        if let Budget::Komp { parsimony, .. } = self.budget {
+            non_negative("parsimony", parsimony)?;
+        }
         if let Bandwidth::Value(value) = self.bandwidth {
             positive("bandwidth", value)?;
         }
+        self.learning_rate.map(|rate| positive("learning_rate", rate)).transpose()?;
+        non_negative("dual_ridge", self.dual_ridge)?;
+        positive("multiplier_limit", self.multiplier_limit)?;
+        self.penalty.map(|penalty| non_negative("penalty", penalty)).transpose()?;
         self.kernel.check()?;
-        self.loss.as_ref().map(LossSpec::check).transpose()?;
         let classes = matches!(self.task, Task::Classification(_));
         if let Task::Classification(count @ 0..=1) = self.task {
             return Err(Error::OneClass(format!("{count} class")));
         }
-        match &self.loss {
-            Some(loss) if loss.is_classification() != classes => {
+        let losses = self.loss.iter().chain(self.constraints.iter().filter_map(ConstraintSpec::loss));
+        for loss in losses {
+            if loss.is_classification() != classes {
                 let (other, task) =
                     if classes { ("regression", "classes") } else { ("classification", "numbers") };
-                Err(Error::Conflict(format!("loss = {loss} is for {other}, and the targets are {task}")))
+                let message = format!("loss = {loss} is for {other}, and the targets are {task}");
+                return Err(Error::Conflict(message));
             }
-            _ => Ok(()),
+            loss.check()?;
         }
+        self.check_constraints()
+    }
+
+    /// Builds the constraints once for their errors; those on another loss have to see the same outputs.
+    fn check_constraints(&self) -> Result<()> {
+        let (own, size) = (self.loss(), self.size());
+        self.constraints(&[Unit::IDENTITY])?;
+        for loss in self.constraints.iter().filter_map(ConstraintSpec::loss) {
+            if loss.outputs(size) != own.outputs(size) {
+                return Err(Error::Conflict(format!(
+                    "a constraint on the {loss} loss looks at {} outputs, and the {own} loss has {}",
+                    loss.outputs(size),
+                    own.outputs(size)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The loss in use.
+    fn loss(&self) -> LossSpec {
+        self.loss.clone().unwrap_or(match self.task {
+            Task::Regression(_) => LossSpec::Square,
+            Task::Classification(_) => LossSpec::Softmax,
+        })
+    }
+
+    /// Targets or classes.
+    fn size(&self) -> usize {
+        let (Task::Regression(size) | Task::Classification(size)) = self.task;
+        size
+    }
+
+    /// The constraints on outputs in `units`.
+    fn constraints(&self, units: &[Unit]) -> Result<Vec<Box<dyn Constraint>>> {
+        let build = |spec: &ConstraintSpec| spec.build(&self.loss(), self.size(), units);
+        self.constraints.iter().map(build).collect()
+    }
+
+    /// The solver's settings, for a loss of this curvature.
+    fn solver(&self, curvature: f64) -> PrimalDualConfig {
+        let horizon = match self.budget {
+            Budget::Unlimited => f64::INFINITY,
+            budget => budget.most() as f64,
+        };
+        let schedule = match self.learning_rate {
+            Some(step) => Schedule::Constant { step },
+            None => Schedule::InverseRoot { step: self.step / curvature, delay: self.step.powi(2), horizon },
+        };
+        let (ridge, dual_ridge) = (self.ridge, self.dual_ridge);
+        let config = match self.published || self.constraints.is_empty() {
+            true => PrimalDualConfig::published(schedule, ridge, dual_ridge),
+            false => PrimalDualConfig::stabilised(schedule, ridge, dual_ridge),
+        };
+        PrimalDualConfig { penalty: self.penalty, limit: self.multiplier_limit, ..config }
     }
 }
 
@@ -106,7 +188,18 @@ pub struct Progressive {
 #[derive(Clone, Debug)]
 pub struct OnlineMachine {
     header: Header,
-    state: SgdState<Dictionary>,
+    state: PrimalDualState<Dictionary>,
+}
+
+/// A constraint as it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConstraintStatus {
+    /// μ.
+    pub multiplier: f64,
+    /// z of CVaR, t of chance constraints, in the units of the constraint.
+    pub auxiliary: f64,
+    /// The mean of g over about the last thousand rows, each seen before it was learnt from, in the units of the constraint.
+    pub value: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,11 +217,7 @@ impl OnlineMachine {
         options.check()?;
         first.check(options.task)?;
         options.kernel.check_domain(first.rows)?;
-        let spec = options.loss.clone().unwrap_or(match options.task {
-            Task::Regression(_) => LossSpec::Square,
-            Task::Classification(_) => LossSpec::Softmax,
-        });
-        let (Task::Regression(size) | Task::Classification(size)) = options.task;
+        let (spec, size) = (options.loss(), options.size());
         let plain = spec.build(size)?;
         let (targets, weights) = (encode(first.targets, options.task, &spec), weights_of(first));
         let (scaled, units) = standardise(&*plain, &targets, &weights);
@@ -137,8 +226,9 @@ impl OnlineMachine {
         let kernel = ClosedForm::new(options.kernel.clone(), bandwidth, scaling)?;
         let f = Dictionary::new(kernel, loss.stream_start(&scaled, &weights), options.budget);
         let progressive = Progressive::default();
+        let state = PrimalDualState::new(f, &options.constraints(&units)?, options.penalty);
         let header = Header { options: options.clone(), loss: spec, bandwidth, units, progressive };
-        let mut machine = Self { header, state: SgdState::new(f) };
+        let mut machine = Self { header, state };
         machine.learn(first, control)?;
         Ok(machine)
     }
@@ -156,13 +246,8 @@ impl OnlineMachine {
         let targets: Vec<f32> =
             encoded.iter().enumerate().map(|(i, &y)| units[i % units.len()].scaled(y)).collect();
         let curvature = f64::from(loss.step_curvature(self.state.f.offset(), WIDTH));
-        let horizon = match options.budget {
-            Budget::Unlimited => f64::INFINITY,
-            Budget::Oldest(most) | Budget::Smallest(most) => most as f64,
-        };
-        let schedule =
-            Schedule::InverseRoot { step: options.step / curvature, delay: options.step.powi(2), horizon };
-        let solver = FunctionalSgdConfig { schedule, ridge: options.ridge }.build(Evaluation, &*loss)?;
+        let constraints = options.constraints(units)?;
+        let solver = options.solver(curvature).build(Evaluation, &*loss, &constraints)?;
         let weights = weights_of(data);
         let mut batches = Minibatches::new(data.rows, &targets, &weights, 1, None);
         let mut watch = Watch { most: data.rows.len(), done: 0, cost: &mut self.header.progressive };
@@ -184,8 +269,7 @@ impl OnlineMachine {
 
     /// Predictions of a regression, n×C row-major.
     pub fn predict(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
-        let (Task::Regression(size) | Task::Classification(size)) = self.header.options.task;
-        let loss = self.header.loss.build(size)?;
+        let loss = self.header.loss.build(self.header.options.size())?;
         let mut values = self.decision(rows)?;
         values.chunks_exact_mut(loss.outputs()).for_each(|u| loss.predict(u));
         Ok(values)
@@ -236,6 +320,26 @@ impl OnlineMachine {
         Ok(progressive.loss - loss.total(&values, &targets, &weights_of(data)))
     }
 
+    /// How the constraints stand, in the order of the settings.
+    pub fn constraints(&self) -> Result<Vec<ConstraintStatus>> {
+        let Header { options, loss, units, .. } = &self.header;
+        let status = |(spec, dual): (&ConstraintSpec, &Dual)| {
+            let scale = spec.scale(loss, options.size(), units)?;
+            let (auxiliary, value) = (dual.auxiliary * scale, dual.value * scale);
+            Ok(ConstraintStatus { multiplier: dual.multiplier, auxiliary, value })
+        };
+        options.constraints.iter().zip(&self.state.duals).map(status).collect()
+    }
+
+    /// Gives the users' functions in constraints again, which files do not hold.
+    pub fn set_constraints(&mut self, constraints: Vec<ConstraintSpec>) -> Result<()> {
+        if constraints != self.header.options.constraints {
+            return Err(Error::Conflict("the constraints are not those the machine was learnt with".into()));
+        }
+        self.header.options.constraints = constraints;
+        Ok(())
+    }
+
     /// The function itself, of targets in their units.
     pub fn dictionary(&self) -> &Dictionary {
         &self.state.f
@@ -269,8 +373,8 @@ struct Watch<'a> {
     cost: &'a mut Progressive,
 }
 
-impl<S: Solver<Info = SgdInfo>> Monitor<S> for Watch<'_> {
-    fn observe(&mut self, _: &S::State, info: SgdInfo) -> Result<Progress> {
+impl<S: Solver<Info = PrimalDualInfo>> Monitor<S> for Watch<'_> {
+    fn observe(&mut self, _: &S::State, info: PrimalDualInfo) -> Result<Progress> {
         self.done += 1;
         self.cost.loss += info.loss * info.weight;
         self.cost.weight += info.weight;
@@ -308,24 +412,28 @@ impl Stored for OnlineMachine {
     const KIND: &'static str = "online";
 
     fn store(&self, container: &mut Container) -> Result<()> {
-        let f = &self.state.f;
-        let (atoms, raw) = (f.len(), f.raw());
+        let (f, raw) = (&self.state.f, self.state.f.raw());
+        let atoms = f.len();
         let Scaling { shift, scale } = f.kernel().scaling().clone();
         container.set_field("machine", &self.header)?;
         container.set_field("step", &self.state.step)?;
-        container.set_field("running_scale", &raw.1)?;
+        container.set_field("duals", &self.state.duals)?;
+        container.set_field("running_scale", &raw.scale)?;
         container.insert("shift", vec![shift.len()], shift)?;
         container.insert("scale", vec![scale.len()], scale)?;
         container.insert("offset", vec![f.outputs()], f.offset().to_vec())?;
         container.insert("points", vec![atoms, f.columns()], f.points().to_vec())?;
-        container.insert("weights", vec![atoms, f.outputs()], raw.0.to_vec())
+        if let Some((rows, drift)) = raw.inverse {
+            container.set_field("drift", &drift)?;
+            container.insert("inverse", vec![rows.len()], rows)?;
+        }
+        container.insert("weights", vec![atoms, f.outputs()], raw.weights)
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("machine")?;
         header.options.check()?;
-        let (Task::Regression(size) | Task::Classification(size)) = header.options.task;
-        let c = header.loss.outputs(size);
+        let c = header.loss.outputs(header.options.size());
         let columns = container.f32s("shift")?.1.len();
         let atoms = container.f32s("points")?.0.first().copied().unwrap_or(0);
         if columns == 0 || c == 0 || header.units.is_empty() || atoms > header.options.budget.most() {
@@ -337,9 +445,20 @@ impl Stored for OnlineMachine {
             ClosedForm::new(header.options.kernel.clone(), header.bandwidth, Scaling { shift, scale })?;
         let offset = container.take_f32s("offset", &[c])?;
         let points = container.take_f32s("points", &[atoms, columns])?;
-        let weights = container.take_f32s("weights", &[atoms, c])?;
-        let scale = container.field("running_scale")?;
-        let f = Dictionary::from_raw(kernel, offset, header.options.budget, points, (weights, scale))?;
-        Ok(Self { state: SgdState { f, step: container.field("step")? }, header })
+        let weights = container.take_f64s("weights", &[atoms, c])?;
+        let inverse = match container.field::<Option<Drift>>("drift")? {
+            Some(drift) => Some((container.take_f64s("inverse", &[atoms * (atoms + 1) / 2])?, drift)),
+            None if matches!(header.options.budget, Budget::Komp { .. }) && atoms > 0 => {
+                return Err(Error::Format("the inverse of the Gram matrix is missing".into()))
+            }
+            None => None,
+        };
+        let raw = Raw { weights, scale: container.field("running_scale")?, inverse };
+        let f = Dictionary::from_raw(kernel, offset, header.options.budget, points, raw)?;
+        let duals: Vec<Dual> = container.field("duals")?;
+        if duals.len() != header.options.constraints.len() {
+            return Err(Error::Format("every constraint has one multiplier".into()));
+        }
+        Ok(Self { state: PrimalDualState { f, duals, step: container.field("step")? }, header })
     }
 }

@@ -1,6 +1,7 @@
 //! k(x, a) at many points a, without random features.
 
 use super::{KernelSpec, Scaling};
+use crate::compute::{gaussian_points, Device, Real};
 use crate::error::{positive, Error, Result};
 
 /// A kernel k(x, a) of columns (x − shift)·scale/σ, evaluated in closed form at many points a.
@@ -51,12 +52,9 @@ impl ClosedForm {
     }
 
     /// k(x, a_j) for a point x and row-major points a_j, all from [`ClosedForm::input`].
-    pub fn values(&self, x: &[f32], points: &[f32], out: &mut [f32]) -> Result<()> {
-        let points = points.chunks_exact(self.columns());
+    pub(crate) fn values<R: Real>(&self, x: &[f32], points: &[f32], out: &mut [R]) -> Result<()> {
         if self.kernel == KernelSpec::Gaussian {
-            for (out, a) in out.iter_mut().zip(points) {
-                *out = (-0.5 * squared_distance(x, a)).exp();
-            }
+            gaussian_points(Device::default(), x, points, out);
             return Ok(());
         }
         let family = self.kernel.family();
@@ -66,26 +64,12 @@ impl ClosedForm {
         };
         let (mut left, mut right, mut buffer) = (Vec::new(), Vec::new(), Vec::new());
         wide(x, &mut left);
-        for (out, a) in out.iter_mut().zip(points) {
+        for (out, a) in out.iter_mut().zip(points.chunks_exact(self.columns())) {
             wide(a, &mut right);
-            *out = family.value(&left, &right, &mut buffer)? as f32;
+            *out = R::rounded(family.value(&left, &right, &mut buffer)?);
         }
         Ok(())
     }
-}
-
-/// ‖x − a‖², eight columns at a time so that the loop becomes vectors.
-fn squared_distance(x: &[f32], a: &[f32]) -> f32 {
-    let (x, rest_x) = x.as_chunks::<8>();
-    let (a, rest_a) = a.as_chunks::<8>();
-    let mut sums = [0.0_f32; 8];
-    for (x, a) in x.iter().zip(a) {
-        for (sum, (x, a)) in sums.iter_mut().zip(x.iter().zip(a)) {
-            *sum += (x - a) * (x - a);
-        }
-    }
-    let rest: f32 = rest_x.iter().zip(rest_a).map(|(x, a)| (x - a) * (x - a)).sum();
-    sums.iter().sum::<f32>() + rest
 }
 
 #[cfg(test)]
@@ -123,7 +107,7 @@ mod tests {
             let closed = ClosedForm::new(kernel.clone(), 1.7, scaling.clone()).unwrap();
             let mut points = Vec::new();
             closed.input(&x, &mut points);
-            let mut out = [0.0; 4];
+            let mut out = [0.0_f32; 4];
             closed.values(&points[..11], &points, &mut out).unwrap();
             let plain = |i: usize| -> Vec<f32> {
                 (0..11).map(|j| (x[11 * i + j] - scaling.shift[j]) * scaling.scale[j]).collect()

@@ -6,6 +6,7 @@ mod feature_matrix;
 mod functional_sgd;
 mod one_class;
 mod preconditioned_sgd;
+mod primal_dual;
 mod ridge;
 mod saddle_closed_form;
 mod schedule;
@@ -21,6 +22,7 @@ pub(crate) use feature_matrix::RidgePath;
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};
+pub use primal_dual::{Dual, PrimalDual, PrimalDualConfig, PrimalDualInfo, PrimalDualState};
 pub use ridge::{Ridge, RidgeConfig, RidgeInfo};
 pub use saddle_closed_form::{
     choose_ridge, choose_ridges, Moments, Ridges, SaddleClosedForm, Solution, PARTS,

@@ -1,15 +1,16 @@
 //! f = Σ_j w_j k(x_j, ·): kernel atoms at points that were seen.
 
 use super::average::RunningAverage;
+use super::komp::{Drift, InverseGram};
 use super::{check_columns, Averaged, Averaging, Function, Space, Terms};
 use crate::data::{tiles, Rows, TILE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::ClosedForm;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// How many atoms a dictionary keeps, and which one goes when there are more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// All of them.
@@ -18,6 +19,14 @@ pub enum Budget {
     Oldest(usize),
     /// This many; the one of least |w_j| √k(x_j, x_j), the norm of its term, goes (as the forgetron does).
     Smallest(usize),
+    /// As many as it takes: after a step of size γ, f is replaced by a function of fewer atoms within ε = Pγ² of it in the norm
+    /// of the space (KOMP; with one sample a step it is POLK). The number of atoms stays bounded where γ is constant.
+    Komp {
+        /// P.
+        parsimony: f64,
+        /// The most atoms, whatever ε.
+        most: usize,
+    },
 }
 
 impl Budget {
@@ -25,7 +34,7 @@ impl Budget {
     pub fn most(self) -> usize {
         match self {
             Self::Unlimited => usize::MAX,
-            Self::Oldest(most) | Self::Smallest(most) => most,
+            Self::Oldest(most) | Self::Smallest(most) | Self::Komp { most, .. } => most,
         }
     }
 }
@@ -33,26 +42,41 @@ impl Budget {
 /// A function f(x) = offset + s Σ_j w_j k(x_j, x) with a kernel in closed form.
 ///
 /// A gradient [`Space::step`] adds an atom for every point of non-zero weight, w = γ w_i, and shrinks the others by the
-/// running scalar s (lecture §8: with one sample a step it is NORMA). Atoms beyond the [`Budget`] are dropped, one by one.
+/// running scalar s (lecture §8: with one sample a step it is NORMA). Atoms beyond the [`Budget`] are dropped, one by one, or
+/// their weights go to the others by projection ([`Budget::Komp`]).
 #[derive(Clone, Debug)]
 pub struct Dictionary {
-    kernel: ClosedForm,
-    offset: Vec<f32>,
+    pub(super) kernel: ClosedForm,
+    pub(super) offset: Vec<f32>,
     /// Points in the units of the kernel, M×d, oldest first.
-    points: Vec<f32>,
+    pub(super) points: Vec<f32>,
     /// M×C, without the running scalar.
-    weights: Vec<f32>,
+    pub(super) weights: Vec<f64>,
     /// √k(x_j, x_j).
-    norms: Vec<f32>,
+    pub(super) norms: Vec<f64>,
     scale: f64,
     budget: Budget,
     average: Option<RunningAverage>,
+    /// K⁻¹, where atoms are removed by KOMP.
+    pub(super) inverse: Option<InverseGram>,
 }
 
 /// The running scalar is multiplied into the weights before it comes near underflow.
 const LEAST_SCALE: f64 = 1e-12;
 /// Rows evaluated by one thread at a time.
 const CHUNK: usize = 64;
+/// The residual beyond which an inverse in a file is refused.
+const INVERSE: f64 = 1e-3;
+
+/// The numbers of a dictionary that a file holds beside kernel, offset, budget and points.
+pub(crate) struct Raw {
+    /// M×C weights in units of the running scalar.
+    pub weights: Vec<f64>,
+    /// The running scalar.
+    pub scale: f64,
+    /// The rows of the lower triangle of K⁻¹, where KOMP keeps it.
+    pub inverse: Option<(Vec<f64>, Drift)>,
+}
 
 impl Dictionary {
     /// The constant function `offset`, with C = `offset.len()` outputs.
@@ -66,6 +90,7 @@ impl Dictionary {
             scale: 1.0,
             budget,
             average: None,
+            inverse: None,
         }
     }
 
@@ -95,27 +120,44 @@ impl Dictionary {
     }
 
     /// The weights of the atoms, M×C.
-    pub fn weights(&self) -> Vec<f32> {
-        self.weights.iter().map(|&w| (self.scale * f64::from(w)) as f32).collect()
+    pub fn weights(&self) -> Vec<f64> {
+        self.weights.iter().map(|&w| self.scale * w).collect()
     }
 
-    /// The weights in units of the running scalar, and that scalar: what a file holds.
-    pub(crate) fn raw(&self) -> (&[f32], f64) {
-        (&self.weights, self.scale)
+    /// How exact the inverse of the Gram matrix is, where KOMP keeps one.
+    pub fn drift(&self) -> Option<Drift> {
+        self.inverse.as_ref().map(|inverse| inverse.drift)
     }
 
-    /// The dictionary that has these points (in the units of the kernel) and [`Dictionary::raw`] weights.
+    /// max_i |(K P v − v)_i| of the inverse P that KOMP keeps, for signs v.
+    pub fn inverse_residual(&self) -> Result<Option<f64>> {
+        self.inverse.as_ref().map(|inverse| inverse.residual(&self.kernel, &self.points)).transpose()
+    }
+
+    /// What a file holds beside kernel, offset, budget and points.
+    pub(crate) fn raw(&self) -> Raw {
+        let inverse = self.inverse.as_ref().map(|inverse| (inverse.rows().to_vec(), inverse.drift));
+        Raw { weights: self.weights.clone(), scale: self.scale, inverse }
+    }
+
+    /// The dictionary that has these points (in the units of the kernel) and [`Dictionary::raw`] numbers.
     pub(crate) fn from_raw(
         kernel: ClosedForm,
         offset: Vec<f32>,
         budget: Budget,
         points: Vec<f32>,
-        (weights, scale): (Vec<f32>, f64),
+        raw: Raw,
     ) -> Result<Self> {
         let (d, c) = (kernel.columns(), offset.len());
-        let mut f = Self { scale, ..Self::new(kernel, offset, budget) };
-        for (point, weights) in points.chunks_exact(d).zip(weights.chunks_exact(c)) {
-            f.append(point, weights.iter().copied())?;
+        let mut f = Self { scale: raw.scale, ..Self::new(kernel, offset, budget) };
+        let mut own = [0.0_f64];
+        for (point, weights) in points.chunks_exact(d).zip(raw.weights.chunks_exact(c)) {
+            f.kernel.values(point, point, &mut own)?;
+            f.append(point, weights.iter().copied(), own[0]);
+        }
+        f.inverse = raw.inverse.map(|(rows, drift)| InverseGram::from_rows(rows, drift));
+        if f.inverse_residual()?.is_some_and(|residual| residual.is_nan() || residual > INVERSE) {
+            return Err(Error::Format("the inverse of the Gram matrix is that of other points".into()));
         }
         Ok(f)
     }
@@ -123,30 +165,45 @@ impl Dictionary {
     /// ‖f − offset‖²_H = Σ_c w_cᵀ K w_c, in double precision.
     pub fn squared_norm(&self) -> Result<f64> {
         let (d, c) = (self.kernel.columns(), self.outputs());
-        let mut k = vec![0.0; self.len()];
+        let mut k = vec![0.0_f64; self.len()];
         let mut total = 0.0;
         for (x, w) in self.points.chunks_exact(d).zip(self.weights.chunks_exact(c)) {
             self.kernel.values(x, &self.points, &mut k)?;
             for (k, other) in k.iter().zip(self.weights.chunks_exact(c)) {
-                let dot: f64 = w.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                total += dot * f64::from(*k);
+                let dot: f64 = w.iter().zip(other).map(|(a, b)| a * b).sum();
+                total += dot * k;
             }
         }
         Ok(total * self.scale * self.scale)
     }
 
-    /// Appends an atom at a point in the units of the kernel; its C weights are in the unit of the running scalar.
-    fn append(&mut self, point: &[f32], weights: impl Iterator<Item = f32>) -> Result<()> {
-        let mut own = [0.0];
-        self.kernel.values(point, point, &mut own)?;
+    /// Appends an atom at a point in the units of the kernel, where k(x, x) is `own`; its C weights are in the unit of the
+    /// running scalar.
+    pub(super) fn append(&mut self, point: &[f32], weights: impl IntoIterator<Item = f64>, own: f64) {
         self.points.extend_from_slice(point);
         self.weights.extend(weights);
-        self.norms.push(own[0].max(0.0).sqrt());
-        Ok(())
+        self.norms.push(own.max(0.0).sqrt());
+    }
+
+    /// The points of non-zero weight of all terms, in the units of the kernel, and their weights times `factor`.
+    pub(super) fn atoms_of(&self, factor: f64, terms: &[Terms<'_>]) -> (Vec<f32>, Vec<f64>) {
+        let (mut points, mut kept) = (Vec::new(), Vec::new());
+        let (mut buffer, mut row) = (Vec::new(), Vec::new());
+        for Terms { rows, weights } in terms {
+            for (i, w) in weights.chunks_exact(self.outputs()).enumerate() {
+                if w.iter().any(|&w| w != 0.0) {
+                    row.clear();
+                    row.extend_from_slice(rows.tile(i..i + 1, &mut buffer));
+                    self.kernel.input(&row, &mut points);
+                    kept.extend(w.iter().map(|&w| factor * f64::from(w)));
+                }
+            }
+        }
+        (points, kept)
     }
 
     /// Drops atom `j`.
-    fn remove(&mut self, j: usize) {
+    pub(super) fn remove(&mut self, j: usize) {
         let (d, c) = (self.kernel.columns(), self.offset.len());
         self.points.drain(j * d..(j + 1) * d);
         self.weights.drain(j * c..(j + 1) * c);
@@ -161,7 +218,7 @@ impl Dictionary {
         while self.len() > self.budget.most() {
             let j = match self.budget {
                 Budget::Smallest(_) => self.least(),
-                Budget::Unlimited | Budget::Oldest(_) => 0,
+                Budget::Unlimited | Budget::Oldest(_) | Budget::Komp { .. } => 0,
             };
             self.remove(j);
         }
@@ -171,16 +228,35 @@ impl Dictionary {
     fn least(&self) -> usize {
         let size = |j: usize| {
             let w = &self.weights[j * self.outputs()..(j + 1) * self.outputs()];
-            self.norms[j] * w.iter().map(|w| w * w).sum::<f32>().sqrt()
+            self.norms[j] * w.iter().map(|w| w * w).sum::<f64>().sqrt()
         };
         (1..self.len()).fold((0, size(0)), |least, j| if size(j) < least.1 { (j, size(j)) } else { least }).0
+    }
+
+    /// f at a few rows.
+    fn evaluate_chunk(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
+        let (d, c) = (self.columns(), self.outputs());
+        let (mut inputs, mut k) = (Vec::with_capacity(x.len()), vec![0.0_f32; self.len()]);
+        let mut sums = vec![0.0; c];
+        self.kernel.input(x, &mut inputs);
+        for (x, out) in inputs.chunks_exact(d).zip(out.chunks_exact_mut(c)) {
+            self.kernel.values(x, &self.points, &mut k)?;
+            sums.fill(0.0);
+            for (k, w) in k.iter().zip(self.weights.chunks_exact(c)) {
+                sums.iter_mut().zip(w).for_each(|(sum, w)| *sum += f64::from(*k) * w);
+            }
+            for ((out, sum), offset) in out.iter_mut().zip(&sums).zip(&self.offset) {
+                *out = (f64::from(*offset) + self.scale * sum) as f32;
+            }
+        }
+        Ok(())
     }
 
     /// f ← shrink·f by the running scalar.
     fn shrink(&mut self, shrink: f64) {
         self.scale *= shrink;
         if self.scale.abs() < LEAST_SCALE {
-            let scale = std::mem::replace(&mut self.scale, 1.0) as f32;
+            let scale = std::mem::replace(&mut self.scale, 1.0);
             self.weights.iter_mut().for_each(|w| *w *= scale);
         }
     }
@@ -202,43 +278,30 @@ impl Function for Dictionary {
         for (tile, out) in parts {
             let mut buffer = Vec::new();
             let x = rows.tile(tile, &mut buffer);
-            x.par_chunks(CHUNK * d).zip(out.par_chunks_mut(CHUNK * c)).try_for_each(|(x, out)| {
-                let (mut inputs, mut k) = (Vec::with_capacity(x.len()), vec![0.0; self.len()]);
-                self.kernel.input(x, &mut inputs);
-                for (x, out) in inputs.chunks_exact(d).zip(out.chunks_exact_mut(c)) {
-                    self.kernel.values(x, &self.points, &mut k)?;
-                    for (o, out) in out.iter_mut().enumerate() {
-                        let sum: f64 =
-                            k.iter().zip(self.weights.iter().skip(o).step_by(c)).map(product).sum();
-                        *out = (f64::from(self.offset[o]) + self.scale * sum) as f32;
-                    }
-                }
-                Ok(())
-            })?;
+            if out.len() <= CHUNK * c {
+                self.evaluate_chunk(x, out)?;
+                continue;
+            }
+            let chunks = x.par_chunks(CHUNK * d).zip(out.par_chunks_mut(CHUNK * c));
+            chunks.try_for_each(|(x, out)| self.evaluate_chunk(x, out))?;
         }
         Ok(())
     }
 }
 
-fn product((k, w): (&f32, &f32)) -> f64 {
-    f64::from(*k) * f64::from(*w)
-}
-
 impl Space for Dictionary {
     fn step(&mut self, size: f64, ridge: f64, terms: &[Terms<'_>]) -> Result<()> {
         terms.iter().try_for_each(|terms| check_columns(self, terms.rows))?;
-        self.shrink(1.0 - size * ridge);
-        let (d, c, factor) = (self.columns(), self.outputs(), size / self.scale);
-        for Terms { rows, weights } in terms {
-            for tile in tiles(rows.len()) {
-                let (mut buffer, mut inputs) = (Vec::new(), Vec::new());
-                self.kernel.input(rows.tile(tile.clone(), &mut buffer), &mut inputs);
-                let weights = &weights[tile.start * c..tile.end * c];
-                for (x, w) in inputs.chunks_exact(d).zip(weights.chunks_exact(c)) {
-                    if w.iter().any(|&w| w != 0.0) {
-                        self.append(x, w.iter().map(|&w| (factor * f64::from(w)) as f32))?;
-                    }
-                }
+        let shrink = 1.0 - size * ridge;
+        if let Budget::Komp { parsimony, most } = self.budget {
+            self.compressed_step(shrink, size, terms, (parsimony * size * size, most))?;
+        } else {
+            self.shrink(shrink);
+            let (points, weights) = self.atoms_of(size / self.scale, terms);
+            let (d, c, mut own) = (self.columns(), self.outputs(), [0.0_f64]);
+            for (x, w) in points.chunks_exact(d).zip(weights.chunks_exact(c)) {
+                self.kernel.values(x, x, &mut own)?;
+                self.append(x, w.iter().copied(), own[0]);
             }
         }
         self.keep_budget();
@@ -260,7 +323,7 @@ impl Averaged for Dictionary {
         let mut mean = Self { average: None, ..self.clone() };
         match &self.average {
             Some(average) if average.steps > 0 => {
-                (mean.weights, mean.scale) = (average.parts().flatten().collect(), 1.0);
+                (mean.weights, mean.scale) = (average.values.concat(), 1.0);
             }
             _ => mean.shrink(1.0),
         }

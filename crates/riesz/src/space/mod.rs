@@ -5,15 +5,18 @@ mod basis;
 mod dictionary;
 mod feature_expansion;
 mod fixed_features;
+mod komp;
 mod linear;
 mod network;
 
 pub use average::{Averaged, Averaging};
 pub use basis::Basis;
+pub(crate) use dictionary::Raw;
 pub use dictionary::{Budget, Dictionary};
 pub use feature_expansion::FeatureExpansion;
 pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;
+pub use komp::Drift;
 pub use linear::Linear;
 pub use network::{Network, NetworkConfig, NetworkParts, Nonlinearity, Optimiser};
 
