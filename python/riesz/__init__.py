@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from riesz._augmenters import CoulombPermutation, GaussianNoise, ImageRotation, ImageShift
     from riesz._bayesian_logistic_regression import BayesianLogisticRegression
     from riesz._classifier import KernelClassifier
+    from riesz._constrained import ConstrainedKernelClassifier, ConstrainedKernelRegressor
+    from riesz._constraints import ChanceConstraint, CVaR, LossAbove, MeanConstraint
     from riesz._density_ratio import DensityRatioEstimator
     from riesz._environment import Environment
     from riesz._features import RandomFeatures
@@ -32,7 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BayesianLogisticRegression",
+    "CVaR",
+    "ChanceConstraint",
     "CollapseWarning",
+    "ConstrainedKernelClassifier",
+    "ConstrainedKernelRegressor",
     "CoulombPermutation",
     "DensityRatioEstimator",
     "Environment",
@@ -52,6 +58,8 @@ __all__ = [
     "KernelRegressor",
     "LatentDirichletAllocation",
     "LinearlySolvableControl",
+    "LossAbove",
+    "MeanConstraint",
     "OnlineKernelClassifier",
     "OnlineKernelRegressor",
     "ParticleMirrorDescent",
@@ -73,6 +81,10 @@ _LATER = {
     "ParticleMirrorDescent": "_particle_mirror_descent",
     "CollapseWarning": "_posterior",
     "BayesianLogisticRegression": "_bayesian_logistic_regression",
+    "CVaR": "_constraints",
+    "ChanceConstraint": "_constraints",
+    "ConstrainedKernelClassifier": "_constrained",
+    "ConstrainedKernelRegressor": "_constrained",
     "CoulombPermutation": "_augmenters",
     "DensityRatioEstimator": "_density_ratio",
     "Environment": "_environment",
@@ -90,6 +102,8 @@ _LATER = {
     "KernelRegressor": "_regressor",
     "LatentDirichletAllocation": "_topics",
     "LinearlySolvableControl": "_linearly_solvable_control",
+    "LossAbove": "_constraints",
+    "MeanConstraint": "_constraints",
     "OnlineKernelClassifier": "_online",
     "OnlineKernelRegressor": "_online",
     "PolicyEvaluator": "_policy_evaluator",

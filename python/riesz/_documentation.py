@@ -99,12 +99,42 @@ ridge : float, default=0.001
     Strength of the penalty ``ridge / 2 * |f|^2``, by which atoms fade.
 budget : int or None, default=1000
     Most atoms; None keeps all.
-drop : {"oldest", "smallest"}, default="oldest"
-    Which atom goes when there are more.
+drop : {"oldest", "smallest", "komp"}, default="oldest"
+    Which atom goes when there are more. "komp" removes atoms already before, where the rest can
+    stand for them: after a step of size s the function changes by at most ``parsimony * s ** 2`` in
+    norm.
+parsimony : float, default=5.0
+    How readily "komp" removes atoms.
+learning_rate : float, optional
+    A constant step in place of the rule of ``step``, not in units of the curvature.
 random_state : int, RandomState or None, default=None
     Seed of the pairs of rows whose distance is taken.
 n_jobs : int, optional
     Threads of predictions, which never change the result.
+"""
+
+_CONSTRAINED = """
+constraints : sequence of CVaR, ChanceConstraint and MeanConstraint, default=()
+    What must hold in expectation.
+published : bool, default=False
+    Whether multipliers move as fast as the function and no gradient is shortened, as published;
+    otherwise ten times slower, and gradients have at most ten times the slope of the loss.
+dual_ridge : float, default=0.01
+    Strength by which multipliers fade.
+penalty : float, optional
+    A fixed value of all multipliers: the penalty method.
+multiplier_limit : float, default=1000.0
+    A multiplier beyond it ends learning with an error: the constraint cannot be met.
+"""
+
+_CONSTRAINED_FITTED = """
+multipliers_ : ndarray of shape (n_constraints,)
+    The multipliers.
+auxiliaries_ : ndarray of shape (n_constraints,)
+    What is learnt beside: the quantile of a CVaR, the scale of a chance constraint.
+constraint_values_ : ndarray of shape (n_constraints,)
+    Means of the constraints over about the last thousand rows, each seen before it was learnt
+    from; at most zero where a constraint holds.
 """
 
 _ONLINE_FITTED = """
@@ -330,6 +360,11 @@ _PARAGRAPHS = {
     "kernel": _KERNEL.strip(),
     "solver": _SOLVER.strip(),
     "online": _ONLINE.strip(),
+    "constrained": _CONSTRAINED.strip(),
+    "constrained_online": _ONLINE.replace('default="oldest"', 'default="komp"')
+    .replace("learning_rate : float, optional", "learning_rate : float or None, default=0.02")
+    .strip(),
+    "constrained_fitted": _CONSTRAINED_FITTED.strip(),
     "online_fitted": _ONLINE_FITTED.strip(),
     "course": _COURSE.strip() + _RUN.rstrip() + _VERBOSE.rstrip(),
     "run": _RUN.strip(),

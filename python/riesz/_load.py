@@ -6,6 +6,7 @@ from typing import Any
 
 from riesz._bayesian_logistic_regression import BayesianLogisticRegression
 from riesz._classifier import KernelClassifier
+from riesz._constrained import ConstrainedKernelClassifier, ConstrainedKernelRegressor
 from riesz._density_ratio import DensityRatioEstimator
 from riesz._errors import InvalidInput
 from riesz._gaussian_process import GaussianProcessRegressor
@@ -67,8 +68,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _TASKS.get(note.get("task"), PolicyEvaluator).load(path)
     if kind in _PAIRS:
         stored, labelled, plain = _PAIRS[kind]
-        _, text = stored.load(path)
-        return (labelled if "classes" in (json.loads(text) or {}) else plain).load(path)
+        note = json.loads(stored.load(path)[1]) or {}
+        if "constraints" in note.get("parameters", {}):
+            labelled, plain = ConstrainedKernelClassifier, ConstrainedKernelRegressor
+        return (labelled if "classes" in note else plain).load(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()

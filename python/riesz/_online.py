@@ -31,6 +31,8 @@ class OnlineKernelMachine(Rows, Saved[Online]):
     ridge: float = 1e-3
     budget: int | None = 1000
     drop: str = "oldest"
+    parsimony: float = 5.0
+    learning_rate: float | None = None
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
 

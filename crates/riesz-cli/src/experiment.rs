@@ -11,6 +11,8 @@ use std::time::Instant;
 
 #[path = "../../../experiments/binary.rs"]
 pub(crate) mod binary;
+#[path = "../../../experiments/c1.rs"]
+pub(crate) mod c1;
 #[path = "../../../experiments/common.rs"]
 pub(crate) mod common;
 #[path = "../../../experiments/d1.rs"]
@@ -95,6 +97,9 @@ pub(crate) enum Name {
     /// Sparse Gaussian process on 2^11 rows of a function of one variable: mean and variance against the exact process
     #[value(name = "D5")]
     D5,
+    /// Five classes under a risk constraint: POLK, the projected primal-dual method and penalties
+    #[value(name = "C1")]
+    C1,
     /// Learning from noisy inputs: Embedding-SGD and the closed form beside sample averages and virtual samples
     #[value(name = "E1")]
     E1,
@@ -200,6 +205,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Name::D3 => reported("D3", arguments, |console| d3::run(arguments, console)),
         Name::D4 => reported("D4", arguments, |console| d4::run(arguments, console)),
         Name::D5 => reported("D5", arguments, |console| d5::run(arguments, console)),
+        Name::C1 => run_c1(arguments),
         Name::E1 => reported("E1", arguments, |console| e1::run(arguments, console)),
         Name::E2 => reported("E2", arguments, |console| e2::run(arguments, console)),
         Name::E3 => reported("E3", arguments, |console| e3::run(arguments, console)),
@@ -227,6 +233,15 @@ fn reported(
     write(&picture, &report.picture)?;
     print(&format!("{}wrote {} and {}\n", report.summary, table.display(), picture.display()))?;
     ended(report.ended)
+}
+
+fn run_c1(arguments: &Arguments) -> Outcome<()> {
+    let mut pictures = Vec::new();
+    let outcome = reported("C1", arguments, |console| c1::run(arguments, console, &mut pictures));
+    for (name, picture) in pictures {
+        write(&arguments.out.join(format!("C1-{}.svg", name.replace(' ', "-"))), &picture)?;
+    }
+    outcome
 }
 
 fn run_f2(arguments: &Arguments) -> Outcome<()> {
@@ -469,6 +484,23 @@ mod tests {
         let bad = f9::Settings { folds: 1, ..settings };
         let mut console = Console { say: &mut |_| {}, cancelled: &mut || false };
         assert!(f9::cross_validate(&molecules, bad, &mut console).is_err());
+    }
+
+    /// In small: all methods tell the classes apart, the constrained one has a multiplier and a lower tail.
+    #[test]
+    fn c1_keeps_its_constraint() {
+        let mut pictures = Vec::new();
+        let settings = arguments("experiment C1 --quick");
+        let report = quietly(|console| c1::run(&settings, console, &mut pictures));
+        let last = |method: &str| -> Vec<f64> {
+            let own =
+                report.table.lines().rfind(|line| line.starts_with(&format!("softmax,{method},0,2000,")));
+            own.unwrap().split(',').skip(4).map(|field| field.parse().unwrap()).collect()
+        };
+        let [free, bound] = ["POLK", "primal-dual"].map(last);
+        assert!(free[4] > 0.9 && bound[4] > 0.9, "{free:?} {bound:?}");
+        assert!(free[2] == 0.0 && bound[2] > 0.0 && bound[5] < free[5], "{free:?} {bound:?}");
+        assert!(pictures.len() == 9 && report.picture.starts_with("<svg"), "{}", pictures.len());
     }
 
     /// All four methods learn planted topics: perplexity falls below that of the words alone.

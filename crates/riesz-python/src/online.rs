@@ -6,11 +6,15 @@ use crate::errors::{to_py, InvalidInput};
 use crate::files::stored;
 use crate::machine::targets;
 use crate::settings::Settings;
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use riesz::constraint::{ConstraintSpec, UserQuantity};
 use riesz::functions::{OnlineMachine, OnlineOptions, Task};
 use riesz::space::{Budget, Function};
+
+/// P of KOMP where none is given.
+const PARSIMONY: f64 = 5.0;
 
 /// An online kernel machine.
 #[pyclass(module = "riesz._riesz")]
@@ -23,20 +27,64 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     let kernel = settings.take_named("kernel")?;
     let loss = settings.loss()?;
     let most: Option<usize> = settings.take_number("budget")?;
+    let parsimony: Option<f64> = settings.take_real("parsimony")?;
+    let constraints = settings.take("constraints")?;
     let budget = match (most, settings.take_text("drop")?.as_deref()) {
-        (None, _) => Budget::Unlimited,
+        (most, Some("komp")) => {
+            Budget::Komp { parsimony: parsimony.unwrap_or(PARSIMONY), most: most.unwrap_or(usize::MAX) }
+        }
+        (None, None | Some("oldest" | "smallest")) => Budget::Unlimited,
         (Some(most), None | Some("oldest")) => Budget::Oldest(most),
         (Some(most), Some("smallest")) => Budget::Smallest(most),
         (_, Some(other)) => {
-            return Err(InvalidInput::new_err(format!("drop = {other:?} is not one of oldest, smallest")))
+            return Err(InvalidInput::new_err(format!(
+                "drop = {other:?} is not one of oldest, smallest, komp"
+            )))
         }
     };
     let mut options: OnlineOptions = settings.read()?;
     options.task = classes.map_or(Task::Regression(targets), Task::Classification);
     options.kernel = kernel.unwrap_or(options.kernel);
     (options.loss, options.budget) = (loss, budget);
+    options.constraints = constraints.map_or_else(|| Ok(Vec::new()), |list| specs(&list))?;
     options.check().map_err(to_py)?;
     Ok(options)
+}
+
+/// Constraints as pairs of their settings in JSON and a function, or none.
+fn specs(list: &Bound<'_, PyAny>) -> PyResult<Vec<ConstraintSpec>> {
+    let pairs: Vec<(String, Option<Py<PyAny>>)> = list.extract()?;
+    pairs.into_iter().map(|(text, function)| spec(&text, function)).collect()
+}
+
+fn spec(text: &str, function: Option<Py<PyAny>>) -> PyResult<ConstraintSpec> {
+    let mut spec: ConstraintSpec =
+        serde_json::from_str(text).map_err(|error| InvalidInput::new_err(format!("constraints: {error}")))?;
+    if let (Some(user), Some(function)) = (spec.user_quantity(), function) {
+        let name = user.name().to_owned();
+        *user = UserQuantity::new(name, move |u, y, slope| {
+            Python::attach(|py| ask(function.bind(py), u, y, slope)).map_err(Into::into)
+        });
+    }
+    Ok(spec)
+}
+
+/// What a function says of (u, y): g, and its slope.
+fn ask(function: &Bound<'_, PyAny>, u: &[f32], y: &[f32], slope: &mut [f32]) -> PyResult<f64> {
+    let target = y.first().copied().unwrap_or_default();
+    let answer = function.call1((u.to_pyarray(function.py()), target))?;
+    let (value, found): (f64, Vec<f32>) = answer.extract().map_err(|_| {
+        InvalidInput::new_err("the function of a constraint should return g and its slope in the values")
+    })?;
+    if found.len() != slope.len() {
+        return Err(InvalidInput::new_err(format!(
+            "the function of a constraint returned a slope of {} numbers for {} values",
+            found.len(),
+            slope.len()
+        )));
+    }
+    slope.copy_from_slice(&found);
+    Ok(value)
 }
 
 #[pymethods]
@@ -88,6 +136,17 @@ impl Online {
         self.0.regret(&data, values).map_err(to_py)
     }
 
+    /// Gives functions in constraints again.
+    fn set_constraints(&mut self, constraints: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.0.set_constraints(specs(constraints)?).map_err(to_py)
+    }
+
+    /// Multiplier, auxiliary scalar and running mean of each constraint.
+    fn constraints(&self) -> PyResult<Vec<(f64, f64, f64)>> {
+        let states = self.0.constraints().map_err(to_py)?;
+        Ok(states.iter().map(|state| (state.multiplier, state.auxiliary, state.value)).collect())
+    }
+
     /// The points of the atoms, M×d, in units of the kernel.
     fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let f = self.0.dictionary();
@@ -111,6 +170,10 @@ impl Online {
         summary.set_item("progressive_loss", cost.loss)?;
         summary.set_item("progressive_weight", cost.weight)?;
         summary.set_item("seed", self.0.options().seed.0)?;
+        if let Some(drift) = f.drift() {
+            summary.set_item("inverse_refreshes", drift.refreshes)?;
+            summary.set_item("inverse_drift", drift.worst)?;
+        }
         Ok(summary)
     }
 }

@@ -57,6 +57,11 @@ impl<'py> Settings<'py> {
         self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
     }
 
+    /// Takes out a setting that is a number.
+    pub fn take_real(&self, name: &str) -> PyResult<Option<f64>> {
+        self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
+    }
+
     /// Takes out a setting that is the name of something.
     pub fn take_named<T: FromStr<Err = Error>>(&self, name: &str) -> PyResult<Option<T>> {
         self.take_text(name)?.map(|text| named(&text)).transpose()

@@ -140,7 +140,7 @@ fn never_exceeds_its_budget() {
     let mut removed = 0;
     for case in 0..1_000 {
         let (d, c) = (1 + dice.below(4), 1 + dice.below(3));
-        let epsilon = 10_f64.powf(-3.0 + 2.5 * dice.unit());
+        let epsilon = 10_f64.powf(-2.5 + 2.0 * dice.unit());
         let mut f = dictionary(d, c, epsilon, usize::MAX);
         let mut seen = Vec::new();
         for _ in 0..10 {
@@ -159,7 +159,7 @@ fn never_exceeds_its_budget() {
     assert!(removed > 5_000, "{removed} removals are no test");
 }
 
-/// A budget below the resolution of double precision is exceeded by no more than that resolution.
+/// Points closer than 10⁻³ to the span of the others are not told apart: a budget below that is exceeded by no more than that.
 #[test]
 fn a_tiny_budget_is_kept_to_the_resolution() {
     let mut dice = Dice(11);
@@ -170,7 +170,7 @@ fn a_tiny_budget_is_kept_to_the_resolution() {
             let (x, w) = (point(&mut dice, 2, &seen), vec![dice.unit() - 0.5]);
             let whole = step(&mut f, 0.0, std::slice::from_ref(&x), std::slice::from_ref(&w));
             let error = whole.squared_distance(&Expansion::of(&f)).sqrt();
-            assert!(error <= 3e-4 * w[0].abs() + 1e-7, "case {case}: {error} for a weight of {}", w[0]);
+            assert!(error <= 1.1e-3 * w[0].abs() + 1e-7, "case {case}: {error} for a weight of {}", w[0]);
             seen.push(x);
         }
     }
@@ -221,6 +221,28 @@ fn no_budget_removes_nothing_but_duplicates() {
     for (found, weight) in f.weights().iter().zip(weights.concat()) {
         assert!((found - 2.0 * weight).abs() < 1e-12 * weight, "{found} {weight}");
     }
+}
+
+/// A smooth kernel in one dimension has room for few atoms: the rest are combinations of them, and learning goes on.
+#[test]
+fn a_nearly_singular_gram_matrix_does_no_harm() {
+    let mut f = dictionary(1, 1, 0.0, 1_000);
+    let mut dice = Dice(12);
+    let target = |x: f32| (2.0 * x).sin();
+    for _ in 0..20_000 {
+        let x = [(6.0 * dice.unit() - 3.0) as f32];
+        let (rows, mut value) = (Rows::single(&x, 1).unwrap(), [0.0]);
+        f.evaluate(rows, &mut value).unwrap();
+        f.step(0.2, 0.0, &[Terms::new(rows, &[target(x[0]) - value[0]])]).unwrap();
+    }
+    let worst = (-28..=28).map(|i| {
+        let (x, mut value) = ([i as f32 / 10.0], [0.0]);
+        f.evaluate(Rows::single(&x, 1).unwrap(), &mut value).unwrap();
+        (value[0] - target(x[0])).abs()
+    });
+    let worst = worst.fold(0.0, f32::max);
+    assert!(worst < 0.02 && f.len() < 20, "{worst}, {} atoms", f.len());
+    assert!(f.drift().unwrap().worst < 1e-6, "{:?}", f.drift());
 }
 
 /// Constant steps on an endless stream: the number of atoms settles, the inverse stays what it is, and other kernels do too.
