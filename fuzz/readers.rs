@@ -11,7 +11,7 @@ use riesz::distributions::models::lda::TopicModel;
 use riesz::distributions::models::sparse_gp::SparseProcess;
 use riesz::distributions::models::{Family, GeneralisedLinear};
 use riesz::distributions::{adaptive, AdaptiveOptions, Posterior};
-use riesz::driver::{CheckpointPolicy, Control};
+use riesz::driver::{quietly, CheckpointPolicy, Control};
 use riesz::dynamics::hitting_time::HittingTime;
 use riesz::dynamics::invariance::InvariantFunction;
 use riesz::dynamics::policy_evaluation::{Arguments, PolicyEvaluation, Successors};
@@ -122,6 +122,16 @@ pub fn online(bytes: &[u8]) -> Option<Use> {
     stored::<OnlineMachine>(bytes, |machine| {
         with_rows(machine.dictionary().columns(), |rows| {
             drop((machine.predict(rows), machine.probabilities(rows)));
+            let (Task::Regression(count) | Task::Classification(count)) = machine.options().task;
+            let classes = matches!(machine.options().task, Task::Classification(_));
+            // A file may ask for any number of targets; those that a machine has are few.
+            if classes || count <= machine.dictionary().outputs() {
+                let targets = vec![1.0; 2 * if classes { 1 } else { count }];
+                let mut copy = machine.clone();
+                let _ = quietly(|control| {
+                    copy.learn(&Training { rows, targets: &targets, weights: None }, control)
+                });
+            }
         });
     })
 }

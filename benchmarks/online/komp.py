@@ -159,6 +159,7 @@ def endless(samples: int) -> None:
                 "atoms": model.n_atoms_,
                 "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
                 "inverse_drift": summary["inverse_drift"],
+                "changes": summary["inverse_changes"],
                 "refreshes": summary["inverse_refreshes"],
                 "accuracy": model.score(test, truth),
             }

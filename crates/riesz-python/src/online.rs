@@ -171,6 +171,7 @@ impl Online {
         summary.set_item("progressive_weight", cost.weight)?;
         summary.set_item("seed", self.0.options().seed.0)?;
         if let Some(drift) = f.drift() {
+            summary.set_item("inverse_changes", drift.changes)?;
             summary.set_item("inverse_refreshes", drift.refreshes)?;
             summary.set_item("inverse_drift", drift.worst)?;
         }

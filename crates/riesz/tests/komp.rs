@@ -1,6 +1,8 @@
 //! KOMP against direct solves: the error is within its budget, the weights are those of the projection, the atom that goes
 //! is the cheapest one.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use riesz::data::Rows;
 use riesz::kernel::{ClosedForm, KernelSpec, Scaling};
 use riesz::space::{Budget, Dictionary, Function, Space, Terms};
@@ -170,7 +172,9 @@ fn a_tiny_budget_is_kept_to_the_resolution() {
             let (x, w) = (point(&mut dice, 2, &seen), vec![dice.unit() - 0.5]);
             let whole = step(&mut f, 0.0, std::slice::from_ref(&x), std::slice::from_ref(&w));
             let error = whole.squared_distance(&Expansion::of(&f)).sqrt();
-            assert!(error <= 1.1e-3 * w[0].abs() + 1e-7, "case {case}: {error} for a weight of {}", w[0]);
+            // The atom that goes may be an older one.
+            let largest = whole.weights.iter().flatten().fold(0.0_f64, |a, w| a.max(w.abs()));
+            assert!(error <= 1.1e-3 * largest + 1e-7, "case {case}: {error} for weights up to {largest}");
             seen.push(x);
         }
     }

@@ -211,6 +211,25 @@ struct Header {
     progressive: Progressive,
 }
 
+impl Header {
+    /// Refuses a loss or units that belong to another task.
+    fn check(&self) -> Result<()> {
+        let known = |unit: &Unit| {
+            [unit.centre, unit.scale, unit.offset, unit.factor].iter().all(|v| v.is_finite())
+                && unit.scale != 0.0
+                && unit.factor != 0.0
+        };
+        let fits = match self.options.task {
+            Task::Regression(targets) => self.units.len() == targets && self.units.iter().all(known),
+            Task::Classification(_) => self.units.iter().all(|unit| *unit == Unit::IDENTITY),
+        };
+        match fits && self.loss == self.options.loss() {
+            true => Ok(()),
+            false => Err(Error::Format("loss or units are those of another task".into())),
+        }
+    }
+}
+
 impl OnlineMachine {
     /// Settles units, scaling and bandwidth by the first rows, then learns from them.
     pub fn begin(options: &OnlineOptions, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
@@ -432,8 +451,11 @@ impl Stored for OnlineMachine {
 
     fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("machine")?;
-        header.options.check()?;
+        header.check()?;
+        // Outputs by the tensor first: settings are checked by building what they say, of as many outputs as they say.
         let c = header.loss.outputs(header.options.size());
+        let offset = container.take_f32s("offset", &[c])?;
+        header.options.check()?;
         let columns = container.f32s("shift")?.1.len();
         let atoms = container.f32s("points")?.0.first().copied().unwrap_or(0);
         if columns == 0 || c == 0 || header.units.is_empty() || atoms > header.options.budget.most() {
@@ -443,7 +465,6 @@ impl Stored for OnlineMachine {
             (container.take_f32s("shift", &[columns])?, container.take_f32s("scale", &[columns])?);
         let kernel =
             ClosedForm::new(header.options.kernel.clone(), header.bandwidth, Scaling { shift, scale })?;
-        let offset = container.take_f32s("offset", &[c])?;
         let points = container.take_f32s("points", &[atoms, columns])?;
         let weights = container.take_f64s("weights", &[atoms, c])?;
         let inverse = match container.field::<Option<Drift>>("drift")? {

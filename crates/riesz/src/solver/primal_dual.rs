@@ -107,12 +107,10 @@ const RECENT: f64 = 1_000.0;
 impl<F> PrimalDualState<F> {
     /// The state that begins with `f` and multipliers of zero, or of the penalty.
     pub fn new(f: F, constraints: &[Box<dyn Constraint>], penalty: Option<f64>) -> Self {
-        let dual = |constraint: &Box<dyn Constraint>| Dual {
-            multiplier: penalty.unwrap_or(0.0),
-            auxiliary: constraint.start(),
-            value: 0.0,
-        };
-        Self { f, duals: constraints.iter().map(dual).collect(), step: 0 }
+        let multiplier = penalty.unwrap_or(0.0);
+        let starts = constraints.iter().map(|constraint| constraint.start());
+        let duals = starts.map(|auxiliary| Dual { multiplier, auxiliary, value: 0.0 }).collect();
+        Self { f, duals, step: 0 }
     }
 }
 
@@ -178,8 +176,7 @@ impl<T: Operator, F: Space> PrimalDual<'_, T, F> {
                 let shrink = 1.0 - pace * size * size * dual_ridge;
                 dual.multiplier = (shrink * dual.multiplier + pace * size * mean.value).max(0.0);
             }
-            // Not a number is beyond any limit.
-            if !(dual.multiplier <= limit) {
+            if dual.multiplier.is_nan() || dual.multiplier > limit {
                 return Err(Error::Multiplier {
                     constraint: j + 1,
                     multiplier: dual.multiplier,

@@ -96,7 +96,7 @@ impl Basis {
         let points = inputs;
         let m = points.len() / kernel.columns();
         room("atoms", "n_features", &[3, m, m], 8)?;
-        let mut k = vec![0.0; m * m];
+        let mut k = vec![0.0_f32; m * m];
         for (x, out) in points.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
             kernel.values(x, &points, out)?;
         }

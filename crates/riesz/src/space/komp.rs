@@ -49,12 +49,12 @@ pub struct Drift {
 }
 
 /// Changes after which the drift is looked at.
-const CHECKED: u64 = 1_024;
+const CHECKED: u64 = 256;
 /// The drift beyond which the inverse is computed anew.
 const ALLOWED: f64 = 1e-8;
-/// s/k(x, x) below which a point counts as a combination of the others, whatever ε; costs are taken that much too large. M
-/// points that keep this distance from each other's span have a Gram matrix of condition about M²/s, 10¹⁰ for a hundred, and
-/// its inverse six correct digits.
+/// s/k(x, x) at or below which a point counts as a combination of the others, whatever ε; costs are taken that much too large.
+/// Since the squared distance of atom j from the span of the others is 1/P_jj, ‖K⁻¹‖ is at most M times 10⁶ then, and the
+/// condition of the Gram matrix M² times 10⁶.
 const DEPENDENT: f64 = 1e-6;
 
 /// An atom that is not yet in the dictionary.
@@ -67,6 +67,20 @@ struct Fresh<'a> {
     distance: f64,
     /// k(x, x).
     own: f64,
+}
+
+/// An atom that may go.
+#[derive(Clone, Copy)]
+struct Removal {
+    atom: usize,
+    cost: f64,
+    dependent: bool,
+}
+
+impl Removal {
+    fn comes_before(&self, other: &Self) -> bool {
+        (self.dependent, other.cost) > (other.dependent, self.cost)
+    }
 }
 
 impl Fresh<'_> {
@@ -180,8 +194,8 @@ impl InverseGram {
 impl Dictionary {
     /// f ← KOMP(shrink·f + Σ_i w_i k(x_i, ·), ε), and at most `most` atoms, whatever ε.
     ///
-    /// KOMP changes f by at most ε in norm, unless `most` is exceeded or ε is below 10⁻³ of the norm of a new atom: closer
-    /// points are not told apart, so that the inverse stays accurate.
+    /// KOMP changes f by at most ε in norm, unless `most` is exceeded or ε is below 10⁻³ of the norm of an atom: what is
+    /// closer to the span of the others is not told apart from it, so that the inverse stays accurate.
     pub(super) fn compressed_step(
         &mut self,
         shrink: f64,
@@ -221,15 +235,15 @@ impl Dictionary {
         }
         loop {
             let many = self.len() + usize::from(pending.is_some()) > most;
-            let Some((j, cost)) = self.cheapest(inverse, pending.as_ref()) else { break };
-            if cost > left && !many {
+            let Some(least) = self.cheapest(inverse, pending.as_ref()) else { break };
+            if least.cost > left && !many && !least.dependent {
                 break;
             }
-            left = (left - cost).max(0.0);
+            left = (left - least.cost).max(0.0);
             match pending.take() {
-                Some(fresh) if j == self.len() => self.fold(&fresh),
-                Some(fresh) => self.swap(inverse, j, fresh),
-                None => self.drop_atom(inverse, j),
+                Some(fresh) if least.atom == self.len() => self.fold(&fresh),
+                Some(fresh) => self.swap(inverse, least.atom, fresh),
+                None => self.drop_atom(inverse, least.atom),
             }
         }
         if let Some(fresh) = pending {
@@ -249,22 +263,21 @@ impl Dictionary {
         Ok(Fresh { point, weights: weights.to_vec(), coefficients, distance, own: own[0] })
     }
 
-    /// The atom whose removal costs least, and what it costs; the last one is the atom beside.
-    fn cheapest(&self, inverse: &InverseGram, fresh: Option<&Fresh<'_>>) -> Option<(usize, f64)> {
-        let square = |w: &[f64]| w.iter().map(|w| w * w).sum::<f64>();
-        let mut least = fresh
-            .map(|fresh| (self.len(), square(&fresh.weights) * (fresh.distance + DEPENDENT * fresh.own)));
-        for (j, w) in self.weights.chunks_exact(self.outputs()).enumerate() {
-            let own = inverse.diagonal(j);
+    /// The atom whose removal costs least, the last one being the atom beside; those that have become a combination of the
+    /// others come before all.
+    fn cheapest(&self, inverse: &InverseGram, fresh: Option<&Fresh<'_>>) -> Option<Removal> {
+        let mut least = fresh.map(|fresh| Removal { atom: self.len(), cost: fresh.cost(), dependent: false });
+        for (atom, w) in self.weights.chunks_exact(self.outputs()).enumerate() {
+            let (own, floor) = (inverse.diagonal(atom), DEPENDENT * self.norms[atom] * self.norms[atom]);
             let distance = match fresh {
                 None => 1.0 / own,
                 Some(Fresh { coefficients, distance, .. }) => {
-                    distance / (distance * own + coefficients[j] * coefficients[j])
+                    distance / (distance * own + coefficients[atom] * coefficients[atom])
                 }
             };
-            let cost = square(w) * (distance + DEPENDENT * self.norms[j] * self.norms[j]);
-            if least.is_none_or(|(_, found)| cost < found) {
-                least = Some((j, cost));
+            let found = Removal { atom, cost: square(w) * (distance + floor), dependent: distance <= floor };
+            if least.is_none_or(|least| found.comes_before(&least)) {
+                least = Some(found);
             }
         }
         least

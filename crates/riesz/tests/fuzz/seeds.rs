@@ -1,6 +1,7 @@
 //! Small files of every kind, from which the changed ones are made.
 
 use crate::readers::{fit, follow};
+use riesz::constraint::ConstraintSpec;
 use riesz::data::Rows;
 use riesz::distributions::kde::{DensityOptions, KernelDensity, Shape};
 use riesz::distributions::models::lda::{LdaMode, LdaOptions, TopicModel};
@@ -19,6 +20,7 @@ use riesz::functions::{
 use riesz::loss::LossSpec;
 use riesz::model::{Columns, Stored};
 use riesz::random::Seed;
+use riesz::space::Budget;
 use std::io::Write;
 use std::time::Duration;
 
@@ -141,6 +143,14 @@ fn others(seeds: &mut Seeds) {
         let machine =
             quietly(|control| OnlineMachine::begin(&OnlineOptions::new(task, SEED), &data, control)).unwrap();
         seeds.push(("online", name.into(), machine.to_bytes().unwrap()));
+        let risk = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: None };
+        let constrained = OnlineOptions {
+            budget: Budget::Komp { parsimony: 1.0, most: 50 },
+            constraints: vec![risk],
+            ..OnlineOptions::new(task, SEED)
+        };
+        let machine = quietly(|control| OnlineMachine::begin(&constrained, &data, control)).unwrap();
+        seeds.push(("online", format!("{name}-constrained"), machine.to_bytes().unwrap()));
     }
     let options =
         DensityRatioOptions { block_size: Some(64), max_blocks: 2, ..DensityRatioOptions::new(SEED) };
