@@ -20,7 +20,7 @@ use riesz::loss::LossSpec;
 use riesz::operator::Evaluation;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
 use riesz::solver::{PrimalDualConfig, PrimalDualState, Samples, Schedule, Solver};
-use riesz::space::{Budget, Dictionary, Function};
+use riesz::space::{Budget, Dictionary, Function, Parsimony};
 use riesz::Error;
 use std::f64::consts::TAU;
 use std::fmt::Write;
@@ -184,7 +184,7 @@ fn follow(method: Method, problem: &Problem, stream: &Sample, test: &Sample) -> 
     let config = method.config(problem.step);
     let solver = config.build(Evaluation, &*loss, &constraints)?;
     let kernel = ClosedForm::new(KernelSpec::Gaussian, BANDWIDTH, Scaling::identity(2))?;
-    let budget = Budget::Komp { parsimony: problem.parsimony, most: usize::MAX };
+    let budget = Budget::Komp { error: Parsimony::Square(problem.parsimony), most: usize::MAX };
     let f = Dictionary::new(kernel, vec![0.0; CLASSES], budget);
     let mut state = PrimalDualState::new(f, &constraints, config.penalty);
     let (n, mut losses, mut looks) = (stream.y.len(), Vec::new(), Vec::new());

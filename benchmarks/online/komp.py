@@ -2,12 +2,14 @@
 
     python benchmarks/online/komp.py speed
     python benchmarks/online/komp.py endless --samples 10000000
+    python benchmarks/online/komp.py endless --samples 10000000 --turning
 
 Five classes in the plane (experiment C1), softmax loss, constant steps. `speed` has a narrow kernel
 and keeps so many atoms that every step appends one and removes one; the NumPy version has the same
 inverse Gram matrix with rank-one updates. Both have one thread. `endless` has the settings of C1
-and shows memory and the drift of the inverse. A JSON line per measurement goes to
-benchmarks/online/results.
+and shows memory and the drift of the inverse; with `--turning` the classes turn once around their
+centre in a million samples, so that atoms come and go without end. A JSON line per measurement
+goes to benchmarks/online/results.
 """
 
 import argparse
@@ -30,14 +32,16 @@ BANDWIDTH = 0.6
 NARROW = 0.1
 
 
-def stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and classes of a mixture of fifteen components."""
+def stream(n: int, seed: int, turn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and classes of a mixture of fifteen components, turned by an angle."""
     means = np.random.default_rng(17).normal(scale=0.2, size=(15, 2))
     angle = 2 * np.pi * (np.arange(15) // 3) / CLASSES
     means += np.c_[np.cos(angle), np.sin(angle)]
     rng = np.random.default_rng(seed)
     component = rng.integers(0, 15, n)
-    return means[component] + 0.25 * rng.normal(size=(n, 2)), component // 3
+    rows = means[component] + 0.25 * rng.normal(size=(n, 2))
+    cosine, sine = np.cos(turn), np.sin(turn)
+    return rows @ np.array([[cosine, sine], [-sine, cosine]]), component // 3
 
 
 class Polk:
@@ -135,25 +139,28 @@ def speed(repeats: int) -> None:
             write(row)
 
 
-def endless(samples: int) -> None:
+def endless(samples: int, turning: bool) -> None:
     model = OnlineKernelClassifier(
         bandwidth=BANDWIDTH,
         scaling="none",
         ridge=1e-5,
         drop="komp",
+        parsimony=5.0,
         learning_rate=0.02,
         random_state=0,
         n_jobs=1,
     )
-    test, truth = stream(10_000, 1 << 20)
-    begun, chunk = time.perf_counter(), 250_000
+    begun, chunk, part = time.perf_counter(), 250_000, 1000
     for k in range(samples // chunk):
-        rows, labels = stream(chunk, k)
-        model.partial_fit(rows, labels, classes=np.arange(CLASSES))
+        for i in range(k * chunk, (k + 1) * chunk, part):
+            turn = 2e-6 * np.pi * i * turning
+            rows, labels = stream(part, i, turn)
+            model.partial_fit(rows, labels, classes=np.arange(CLASSES))
+        test, truth = stream(10_000, 1 << 40, turn)
         summary = model._model.summary()
         write(
             {
-                "what": "endless",
+                "what": "turning" if turning else "endless",
                 "samples": model.n_seen_,
                 "seconds": round(time.perf_counter() - begun, 1),
                 "atoms": model.n_atoms_,
@@ -178,12 +185,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["speed", "endless"])
     parser.add_argument("--samples", type=int, default=10_000_000)
+    parser.add_argument("--turning", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.what == "speed":
         speed(arguments.repeats)
     else:
-        endless(arguments.samples)
+        endless(arguments.samples, arguments.turning)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ class ConstrainedKernelMachine(OnlineKernelMachine):
     """What the two share: constraints, multipliers, and the constraints in files."""
 
     drop: str = "komp"
-    learning_rate: float | None = 0.02
     constraints: Sequence[Constraint] = ()
     published: bool = False
     dual_ridge: float = 0.01

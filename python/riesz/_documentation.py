@@ -101,10 +101,10 @@ budget : int or None, default=1000
     Most atoms; None keeps all.
 drop : {"oldest", "smallest", "komp"}, default="oldest"
     Which atom goes when there are more. "komp" removes atoms already before, where the rest can
-    stand for them: after a step of size s the function changes by at most ``parsimony * s ** 2`` in
-    norm.
-parsimony : float, default=5.0
-    How readily "komp" removes atoms.
+    stand for them.
+parsimony : float, optional
+    How readily "komp" removes atoms: after a step of size s the function changes by at most
+    ``parsimony * s ** 2`` in norm; by a tenth of a step if not given.
 learning_rate : float, optional
     A constant step in place of the rule of ``step``, not in units of the curvature.
 random_state : int, RandomState or None, default=None
@@ -362,7 +362,7 @@ _PARAGRAPHS = {
     "online": _ONLINE.strip(),
     "constrained": _CONSTRAINED.strip(),
     "constrained_online": _ONLINE.replace('default="oldest"', 'default="komp"')
-    .replace("learning_rate : float, optional", "learning_rate : float or None, default=0.02")
+    .replace("with a budget, steps stay at step / sqrt(budget)", "steps stay at 0.02")
     .strip(),
     "constrained_fitted": _CONSTRAINED_FITTED.strip(),
     "online_fitted": _ONLINE_FITTED.strip(),

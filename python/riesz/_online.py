@@ -31,7 +31,7 @@ class OnlineKernelMachine(Rows, Saved[Online]):
     ridge: float = 1e-3
     budget: int | None = 1000
     drop: str = "oldest"
-    parsimony: float = 5.0
+    parsimony: float | None = None
     learning_rate: float | None = None
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None

@@ -268,6 +268,12 @@ SUBJECTS = {
         {"X": COUNTS},
         {"transform": {"X": COUNTS}, "perplexity": {"X": COUNTS}, "partial_fit": {"X": COUNTS}},
     ),
+    "ConstrainedKernelClassifier": Subject(
+        riesz.ConstrainedKernelClassifier,
+        {"random_state": 0, "n_jobs": 1, "constraints": [riesz.CVaR(0.9, 2.0)]},
+        _TASK | _WEIGHT,
+        {"predict": _ROWS, "partial_fit": _TASK | _WEIGHT | {"classes": [0, 1]}},
+    ),
     "OnlineKernelClassifier": Subject(
         riesz.OnlineKernelClassifier,
         {"random_state": 0, "n_jobs": 1},

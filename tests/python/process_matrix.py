@@ -63,6 +63,9 @@ CASES = {
     "quantiles": of(run("KernelQuantileRegressor", **BLOCKS), X, Y),
     "online classifier": of(run("OnlineKernelClassifier"), X, LABELS),
     "online regressor": of(run("OnlineKernelRegressor"), X, Y),
+    "constrained classifier": of(
+        run("ConstrainedKernelClassifier", constraints=[riesz.CVaR(0.9, 2.0)]), X, LABELS
+    ),
     "invariant classifier": of(run("InvariantClassifier"), X, LABELS),
     "invariant regressor": of(run("InvariantRegressor"), X, Y),
     "gaussian process": of(run("GaussianProcessRegressor"), X, Y, sample="sample_y"),

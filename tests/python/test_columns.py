@@ -30,6 +30,8 @@ ESTIMATORS = [
     riesz.DensityRatioEstimator(random_state=0, max_blocks=2, block_size=64).fit(X[:30], X[30:]),
     riesz.OnlineKernelRegressor(random_state=0).fit(X, Y),
     riesz.OnlineKernelClassifier(random_state=0).fit(X, LABELS),
+    riesz.ConstrainedKernelRegressor(random_state=0).fit(X, Y),
+    riesz.ConstrainedKernelClassifier(random_state=0).fit(X, LABELS),
     riesz.InvariantRegressor(random_state=0).fit(X, Y),
     riesz.InvariantClassifier(random_state=0).fit(X, LABELS),
     riesz.KernelDensity(bandwidth=0.5).fit(X),

@@ -10,6 +10,8 @@ from sklearn.base import clone
 
 import riesz
 from riesz import (
+    ConstrainedKernelClassifier,
+    ConstrainedKernelRegressor,
     DensityRatioEstimator,
     GaussianProcessRegressor,
     HittingTime,
@@ -28,6 +30,8 @@ from riesz import (
 )
 
 ESTIMATORS = [
+    ConstrainedKernelClassifier,
+    ConstrainedKernelRegressor,
     DensityRatioEstimator,
     GaussianProcessRegressor,
     HittingTime,

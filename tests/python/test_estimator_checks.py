@@ -4,6 +4,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from riesz import (
     BayesianLogisticRegression,
+    ConstrainedKernelClassifier,
+    ConstrainedKernelRegressor,
+    CVaR,
     GaussianProcessRegressor,
     InvariantClassifier,
     InvariantRegressor,
@@ -65,6 +68,8 @@ def expected_failures(estimator):
         SparseGaussianProcessRegressor(),
         OnlineKernelClassifier(),
         OnlineKernelRegressor(),
+        ConstrainedKernelClassifier(constraints=[CVaR(0.9, 5.0)]),
+        ConstrainedKernelRegressor(constraints=[CVaR(0.9, 5.0)]),
         InvariantClassifier(),
         InvariantRegressor(),
     ],

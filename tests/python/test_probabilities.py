@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from riesz import (
     BayesianLogisticRegression,
+    ConstrainedKernelClassifier,
     InvariantClassifier,
     KernelClassifier,
     OnlineKernelClassifier,
@@ -17,6 +18,7 @@ CLASSIFIERS = [
     *(KernelClassifier(loss=loss, **SETTINGS) for loss in ("hinge", "squared_hinge")),
     KernelClassifier(solver="stream", **SETTINGS),
     OnlineKernelClassifier(random_state=0, n_jobs=1),
+    ConstrainedKernelClassifier(random_state=0, n_jobs=1),
     InvariantClassifier(random_state=0, n_jobs=1),
     BayesianLogisticRegression(n_particles=100, random_state=0, n_jobs=1),
 ]

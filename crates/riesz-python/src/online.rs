@@ -5,16 +5,17 @@ use crate::attend::attended;
 use crate::errors::{to_py, InvalidInput};
 use crate::files::stored;
 use crate::machine::targets;
-use crate::settings::Settings;
+use crate::settings::{named, Settings};
 use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::constraint::{ConstraintSpec, UserQuantity};
 use riesz::functions::{OnlineMachine, OnlineOptions, Task};
-use riesz::space::{Budget, Function};
+use riesz::loss::LossSpec;
+use riesz::space::{Budget, Function, Parsimony};
 
-/// P of KOMP where none is given.
-const PARSIMONY: f64 = 5.0;
+/// ε of KOMP in steps, where no parsimony is given.
+const SHARE: f64 = 0.1;
 
 /// An online kernel machine.
 #[pyclass(module = "riesz._riesz")]
@@ -30,9 +31,10 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     let parsimony: Option<f64> = settings.take_real("parsimony")?;
     let constraints = settings.take("constraints")?;
     let budget = match (most, settings.take_text("drop")?.as_deref()) {
-        (most, Some("komp")) => {
-            Budget::Komp { parsimony: parsimony.unwrap_or(PARSIMONY), most: most.unwrap_or(usize::MAX) }
-        }
+        (most, Some("komp")) => Budget::Komp {
+            error: parsimony.map_or(Parsimony::Share(SHARE), Parsimony::Square),
+            most: most.unwrap_or(usize::MAX),
+        },
         (None, None | Some("oldest" | "smallest")) => Budget::Unlimited,
         (Some(most), None | Some("oldest")) => Budget::Oldest(most),
         (Some(most), Some("smallest")) => Budget::Smallest(most),
@@ -58,8 +60,10 @@ fn specs(list: &Bound<'_, PyAny>) -> PyResult<Vec<ConstraintSpec>> {
 }
 
 fn spec(text: &str, function: Option<Py<PyAny>>) -> PyResult<ConstraintSpec> {
-    let mut spec: ConstraintSpec =
-        serde_json::from_str(text).map_err(|error| InvalidInput::new_err(format!("constraints: {error}")))?;
+    let unread = |error: serde_json::Error| InvalidInput::new_err(format!("constraints: {error}"));
+    let mut settings: serde_json::Value = serde_json::from_str(text).map_err(unread)?;
+    name_losses(&mut settings)?;
+    let mut spec: ConstraintSpec = serde_json::from_value(settings).map_err(unread)?;
     if let (Some(user), Some(function)) = (spec.user_quantity(), function) {
         let name = user.name().to_owned();
         *user = UserQuantity::new(name, move |u, y, slope| {
@@ -67,6 +71,22 @@ fn spec(text: &str, function: Option<Py<PyAny>>) -> PyResult<ConstraintSpec> {
         });
     }
     Ok(spec)
+}
+
+/// Losses by their names, with a parameter after `=`, become what files call them.
+fn name_losses(settings: &mut serde_json::Value) -> PyResult<()> {
+    let Some(fields) = settings.as_object_mut() else { return Ok(()) };
+    for (name, value) in fields {
+        match value.as_str() {
+            Some(text) if name == "loss" => {
+                let loss: LossSpec = named(text)?;
+                *value = serde_json::to_value(loss)
+                    .map_err(|error| InvalidInput::new_err(format!("constraints: {error}")))?;
+            }
+            _ => name_losses(value)?,
+        }
+    }
+    Ok(())
 }
 
 /// What a function says of (u, y): g, and its slope.

@@ -16,7 +16,7 @@ use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream
 use riesz::solver::{
     FunctionalSgdConfig, PrimalDualConfig, PrimalDualState, Samples, Schedule, SgdState, Solver,
 };
-use riesz::space::{Budget, Dictionary, Function};
+use riesz::space::{Budget, Dictionary, Function, Parsimony};
 use riesz::{Error, Result};
 
 /// Two uniform numbers and a normal one.
@@ -112,7 +112,7 @@ fn without_constraints_it_is_functional_sgd() {
     let schedule = Schedule::InverseRoot { step: 0.5, delay: 1.0, horizon: 50.0 };
     for loss in [LossSpec::Square, LossSpec::Absolute] {
         let loss = loss.build(1).unwrap();
-        let budget = Budget::Komp { parsimony: 0.5, most: 40 };
+        let budget = Budget::Komp { error: Parsimony::Square(0.5), most: 40 };
         let plain = FunctionalSgdConfig { schedule, ridge: 0.01 }.build(Evaluation, &*loss).unwrap();
         let config = PrimalDualConfig::published(schedule, 0.01, 0.3);
         let saddle = config.build(Evaluation, &*loss, &[]).unwrap();
@@ -194,7 +194,7 @@ fn accumulated(steps: usize, seed: u64, best: f64) -> (f64, f64) {
     let constraints: Vec<Box<dyn Constraint>> = vec![Box::new(Mean(Above(MOST)))];
     let config = PrimalDualConfig::published(Schedule::Constant { step: eta }, RIDGE, 0.1);
     let solver = config.build(Evaluation, &*loss, &constraints).unwrap();
-    let space = dictionary(Budget::Komp { parsimony: 1.0, most: usize::MAX });
+    let space = dictionary(Budget::Komp { error: Parsimony::Square(1.0), most: usize::MAX });
     let mut state = PrimalDualState::new(space, &constraints, None);
     let (mut regret, mut violation) = (0.0, 0.0);
     for i in 0..steps {
@@ -252,7 +252,7 @@ fn options(constraints: Vec<ConstraintSpec>) -> OnlineOptions {
         scaling: ColumnScaling::None,
         ridge: 1e-4,
         learning_rate: Some(0.05),
-        budget: Budget::Komp { parsimony: 2.0, most: 500 },
+        budget: Budget::Komp { error: Parsimony::Square(2.0), most: 500 },
         constraints,
         ..OnlineOptions::new(Task::Regression(1), Seed(1))
     }
@@ -357,7 +357,8 @@ fn what_cannot_be_met_is_said() {
     assert!(message(&|o| o.learning_rate = Some(0.0)).contains("learning_rate"));
     assert!(message(&|o| o.penalty = Some(-1.0)).contains("penalty"));
     assert!(message(&|o| o.multiplier_limit = 0.0).contains("multiplier_limit"));
-    assert!(message(&|o| o.budget = Budget::Komp { parsimony: -1.0, most: 5 }).contains("parsimony"));
+    assert!(message(&|o| o.budget = Budget::Komp { error: Parsimony::Share(-1.0), most: 5 })
+        .contains("parsimony"));
     let other = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: Some(LossSpec::Hinge) };
     assert!(message(&|o| o.constraints = vec![other.clone()]).contains("hinge"));
     let level = ConstraintSpec::Cvar { level: 1.5, bound: 1.0, loss: None };

@@ -5,7 +5,7 @@
 
 use riesz::data::Rows;
 use riesz::kernel::{ClosedForm, KernelSpec, Scaling};
-use riesz::space::{Budget, Dictionary, Function, Space, Terms};
+use riesz::space::{Budget, Dictionary, Function, Parsimony, Space, Terms};
 
 /// A generator of test cases: SplitMix64.
 struct Dice(u64);
@@ -106,7 +106,7 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
 
 fn dictionary(columns: usize, outputs: usize, parsimony: f64, most: usize) -> Dictionary {
     let kernel = ClosedForm::new(KernelSpec::Gaussian, 1.0, Scaling::identity(columns)).unwrap();
-    Dictionary::new(kernel, vec![0.0; outputs], Budget::Komp { parsimony, most })
+    Dictionary::new(kernel, vec![0.0; outputs], Budget::Komp { error: Parsimony::Square(parsimony), most })
 }
 
 /// One step of size 1, so that ε = P, with the shrinkage 1 − ν; returns what f would be without KOMP.
@@ -255,7 +255,8 @@ fn a_long_stream_keeps_atoms_and_inverse() {
     for name in ["gaussian", "matern(1.5)", "polynomial(2, 1)"] {
         let spec: KernelSpec = name.parse().unwrap();
         let kernel = ClosedForm::new(spec, 0.5, Scaling::identity(2)).unwrap();
-        let mut f = Dictionary::new(kernel, vec![0.0], Budget::Komp { parsimony: 5.0, most: 1_000 });
+        let mut f =
+            Dictionary::new(kernel, vec![0.0], Budget::Komp { error: Parsimony::Square(5.0), most: 1_000 });
         let (mut dice, mut half) = (Dice(9), 0);
         for t in 0..8_000 {
             let x = [(2.0 * dice.unit() - 1.0) as f32, (2.0 * dice.unit() - 1.0) as f32];

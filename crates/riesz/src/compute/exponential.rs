@@ -96,7 +96,7 @@ pub(crate) trait Real: Copy + Default + From<f32> + Into<f64> + Send + Sync {
 
 /// ‖x − a‖² in lanes of eight columns, so that the loop becomes vectors.
 macro_rules! real {
-    ($type:ty, $exp:path) => {
+    ($type:ty, $exp:path, $last:literal) => {
         impl Real for $type {
             #[inline(always)]
             fn squared_distance(x: &[f32], a: &[f32]) -> Self {
@@ -122,7 +122,13 @@ macro_rules! real {
 
             #[inline(always)]
             fn exp_of_half(x: Self) -> Self {
-                $exp(-0.5 * x)
+                // Far away is zero and not the least that the exponential gives: what nobody has seen has no sign.
+                let value = $exp(-0.5 * x);
+                if x > $last {
+                    0.0
+                } else {
+                    value
+                }
             }
 
             fn rounded(value: f64) -> Self {
@@ -132,8 +138,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, exp_of_negative_single);
-real!(f64, exp_of_negative);
+real!(f32, exp_of_negative_single, 174.0);
+real!(f64, exp_of_negative, 1_416.0);
 
 /// exp(−½‖x − a_j‖²) of a point x and points a_j, a row each.
 pub(crate) fn gaussian_points<R: Real>(device: Device, x: &[f32], points: &[f32], out: &mut [R]) {

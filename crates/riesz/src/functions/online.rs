@@ -32,7 +32,7 @@ pub struct OnlineOptions {
     /// What is done to the columns; [`ColumnScaling::Auto`] standardises them by the first rows where there are sixteen.
     pub scaling: ColumnScaling,
     /// η in γ_t = η/√(t + η²), at most one, in units of one over the curvature of the loss; with a budget of M atoms the steps
-    /// stay at η/√M.
+    /// stay at η/√M, and under constraints at 0.02.
     pub step: f64,
     /// ν in (ν/2)‖f‖²: an atom fades like Π(1 − γ_t ν).
     pub ridge: f64,
@@ -57,6 +57,8 @@ pub struct OnlineOptions {
 
 /// First rows by which columns are standardised, at least.
 const ENOUGH: usize = 16;
+/// What the steps fall to under constraints, where multipliers would not settle otherwise.
+const LEAST_STEP: f64 = 0.02;
 /// Width over which the kink of a loss is thought of as rounded, in units of the targets or of the margin.
 const WIDTH: f32 = 1.0;
 
@@ -92,8 +94,8 @@ impl OnlineOptions {
         positive("step", self.step)?;
         non_negative("ridge", self.ridge)?;
         positive("budget", self.budget.most() as f64)?;
-        if let Budget::Komp { parsimony, .. } = self.budget {
-            non_negative("parsimony", parsimony)?;
+        if let Budget::Komp { error, .. } = self.budget {
+            non_negative("parsimony", error.value())?;
         }
         if let Bandwidth::Value(value) = self.bandwidth {
             positive("bandwidth", value)?;
@@ -160,7 +162,8 @@ impl OnlineOptions {
     fn solver(&self, curvature: f64) -> PrimalDualConfig {
         let horizon = match self.budget {
             Budget::Unlimited => f64::INFINITY,
-            budget => budget.most() as f64,
+            budget if self.constraints.is_empty() => budget.most() as f64,
+            _ => (self.step / curvature / LEAST_STEP).powi(2),
         };
         let schedule = match self.learning_rate {
             Some(step) => Schedule::Constant { step },

@@ -2,7 +2,7 @@
 
 use super::{check_ridge, Samples, Schedule, Solver, StepInfo};
 use crate::constraint::Constraint;
-use crate::error::{in_range, non_negative, positive, Error, Result};
+use crate::error::{in_range, non_negative, Error, Result};
 use crate::loss::Loss;
 use crate::operator::{adjoint, apply, Exact, Operator};
 use crate::space::Space;
@@ -18,8 +18,8 @@ pub struct PrimalDualConfig {
     pub ridge: f64,
     /// δ in −(δη/2)‖μ‖².
     pub dual_ridge: f64,
-    /// Steps of multipliers and auxiliary scalars, in steps of f.
-    pub pace: f64,
+    /// η_d of multipliers and auxiliary scalars.
+    pub dual: Schedule,
     /// The largest norm of ℓ' + Σ μ_j g_j' at a sample, to which longer ones are shortened.
     pub clip: f64,
     /// A fixed value of all multipliers in place of learnt ones: the penalty method.
@@ -31,14 +31,18 @@ pub struct PrimalDualConfig {
 impl PrimalDualConfig {
     /// As published: all steps alike, no gradient shortened.
     pub fn published(schedule: Schedule, ridge: f64, dual_ridge: f64) -> Self {
-        let (pace, clip, limit) = (1.0, f64::INFINITY, 1e3);
-        Self { schedule, ridge, dual_ridge, pace, clip, penalty: None, limit }
+        let (dual, clip, limit) = (schedule, f64::INFINITY, 1e3);
+        Self { schedule, ridge, dual_ridge, dual, clip, penalty: None, limit }
     }
 
-    /// As published but that multipliers and auxiliary scalars move ten times slower than f, and no gradient is longer than
-    /// ten: with one slope of the loss as its unit, that of a sample in the worst twentieth is 1 + 20μ.
+    /// As published but that multipliers and auxiliary scalars move ten times slower than f ever does, and no gradient is
+    /// longer than ten: with one slope of the loss as its unit, that of a sample in the worst twentieth is 1 + 20μ.
     pub fn stabilised(schedule: Schedule, ridge: f64, dual_ridge: f64) -> Self {
-        Self { pace: 0.1, clip: 10.0, ..Self::published(schedule, ridge, dual_ridge) }
+        let dual = match schedule.least() {
+            0.0 => schedule.slower(0.1),
+            least => Schedule::Constant { step: 0.1 * least },
+        };
+        Self { dual, clip: 10.0, ..Self::published(schedule, ridge, dual_ridge) }
     }
 
     /// Checks the settings. The operator must be [`Exact`].
@@ -51,7 +55,7 @@ impl PrimalDualConfig {
         self.schedule.check()?;
         check_ridge(self.ridge)?;
         non_negative("dual_ridge", self.dual_ridge)?;
-        positive("pace", self.pace)?;
+        self.dual.check()?;
         in_range("clip", self.clip, self.clip > 0.0, "(0, inf]")?;
         in_range("multiplier_limit", self.limit, self.limit > 0.0, "(0, inf]")?;
         self.penalty.map(|penalty| non_negative("penalty", penalty)).transpose()?;
@@ -165,16 +169,17 @@ impl<T: Operator, F: Space> PrimalDual<'_, T, F> {
 
     /// Moves multipliers and auxiliary scalars by the means of a batch.
     fn move_duals(&self, state: &mut PrimalDualState<F>, size: f64, means: &[Total]) -> Result<()> {
-        let PrimalDualConfig { pace, dual_ridge, penalty, limit, .. } = self.config;
+        let PrimalDualConfig { dual, dual_ridge, penalty, limit, .. } = self.config;
+        let step = dual.at(state.step + 1);
         let share = 1.0 / (state.step as f64 + 1.0).min(RECENT);
         let all = state.duals.iter_mut().zip(self.constraints).zip(means).enumerate();
         for (j, ((dual, constraint), mean)) in all {
             dual.value += share * (mean.value - dual.value);
-            let moved = dual.auxiliary - pace * size * dual.multiplier * mean.auxiliary;
+            let moved = dual.auxiliary - step * dual.multiplier * mean.auxiliary;
             dual.auxiliary = constraint.project(moved);
             if penalty.is_none() {
-                let shrink = 1.0 - pace * size * size * dual_ridge;
-                dual.multiplier = (shrink * dual.multiplier + pace * size * mean.value).max(0.0);
+                let shrink = 1.0 - step * size * dual_ridge;
+                dual.multiplier = (shrink * dual.multiplier + step * mean.value).max(0.0);
             }
             if dual.multiplier.is_nan() || dual.multiplier > limit {
                 return Err(Error::Multiplier {

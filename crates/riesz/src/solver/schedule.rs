@@ -43,6 +43,22 @@ impl Schedule {
         }
     }
 
+    /// What the steps tend to.
+    pub fn least(&self) -> f64 {
+        self.at(u64::MAX) * if matches!(self, Self::Inverse { .. }) { 0.0 } else { 1.0 }
+    }
+
+    /// The same law with steps `factor` times as long.
+    pub fn slower(self, factor: f64) -> Self {
+        match self {
+            Self::Inverse { theta, delay } => Self::Inverse { theta: factor * theta, delay },
+            Self::InverseRoot { step, delay, horizon } => {
+                Self::InverseRoot { step: factor * step, delay, horizon }
+            }
+            Self::Constant { step } => Self::Constant { step: factor * step },
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         match *self {
             Self::Inverse { theta, delay } => {

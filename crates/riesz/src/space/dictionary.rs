@@ -19,14 +19,40 @@ pub enum Budget {
     Oldest(usize),
     /// This many; the one of least |w_j| √k(x_j, x_j), the norm of its term, goes (as the forgetron does).
     Smallest(usize),
-    /// As many as it takes: after a step of size γ, f is replaced by a function of fewer atoms within ε = Pγ² of it in the norm
+    /// As many as it takes: after a step of size γ, f is replaced by a function of fewer atoms within ε of it in the norm
     /// of the space (KOMP; with one sample a step it is POLK). The number of atoms stays bounded where γ is constant.
     Komp {
-        /// P.
-        parsimony: f64,
+        /// ε.
+        error: Parsimony,
         /// The most atoms, whatever ε.
         most: usize,
     },
+}
+
+/// ε of KOMP after a step of size γ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parsimony {
+    /// ε = Pγ², as published for constant γ.
+    Square(f64),
+    /// ε = pγ, a share p of the atom that a slope of one adds: the same at every step of a falling γ.
+    Share(f64),
+}
+
+impl Parsimony {
+    /// P or p.
+    pub fn value(self) -> f64 {
+        let (Self::Square(value) | Self::Share(value)) = self;
+        value
+    }
+
+    /// ε after a step of this size.
+    pub fn error(self, size: f64) -> f64 {
+        match self {
+            Self::Square(parsimony) => parsimony * size * size,
+            Self::Share(share) => share * size,
+        }
+    }
 }
 
 impl Budget {
@@ -293,8 +319,8 @@ impl Space for Dictionary {
     fn step(&mut self, size: f64, ridge: f64, terms: &[Terms<'_>]) -> Result<()> {
         terms.iter().try_for_each(|terms| check_columns(self, terms.rows))?;
         let shrink = 1.0 - size * ridge;
-        if let Budget::Komp { parsimony, most } = self.budget {
-            self.compressed_step(shrink, size, terms, (parsimony * size * size, most))?;
+        if let Budget::Komp { error, most } = self.budget {
+            self.compressed_step(shrink, size, terms, (error.error(size), most))?;
         } else {
             self.shrink(shrink);
             let (points, weights) = self.atoms_of(size / self.scale, terms);

@@ -12,7 +12,7 @@ mod network;
 pub use average::{Averaged, Averaging};
 pub use basis::Basis;
 pub(crate) use dictionary::Raw;
-pub use dictionary::{Budget, Dictionary};
+pub use dictionary::{Budget, Dictionary, Parsimony};
 pub use feature_expansion::FeatureExpansion;
 pub(crate) use feature_expansion::Iterate;
 pub use fixed_features::FixedFeatures;

@@ -20,7 +20,7 @@ use riesz::functions::{
 use riesz::loss::LossSpec;
 use riesz::model::{Columns, Stored};
 use riesz::random::Seed;
-use riesz::space::Budget;
+use riesz::space::{Budget, Parsimony};
 use std::io::Write;
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn others(seeds: &mut Seeds) {
         seeds.push(("online", name.into(), machine.to_bytes().unwrap()));
         let risk = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: None };
         let constrained = OnlineOptions {
-            budget: Budget::Komp { parsimony: 1.0, most: 50 },
+            budget: Budget::Komp { error: Parsimony::Share(0.1), most: 50 },
             constraints: vec![risk],
             ..OnlineOptions::new(task, SEED)
         };
