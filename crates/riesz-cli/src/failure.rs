@@ -37,6 +37,16 @@ impl Failure {
         Self { message: message.into(), hint: None, code: INTERRUPTED }
     }
 
+    /// Whether the user asked to stop.
+    pub(crate) fn is_interruption(&self) -> bool {
+        self.code == INTERRUPTED
+    }
+
+    /// When the user asked to stop.
+    pub(crate) fn interruption(&self) -> String {
+        self.message.replacen("cancelled", "interrupted", 1)
+    }
+
     /// Adds what to do next.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

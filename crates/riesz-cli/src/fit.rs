@@ -5,9 +5,11 @@ use crate::interrupt::Interrupt;
 use crate::output::{check_folder_of, duration, grouped, listed, print, significant, Lines};
 use crate::progress::Bar;
 use crate::score::test_error;
-use crate::table::{Labelled, TaskChoice};
+use crate::table::{straight_through, target_column, Known, Labelled, TaskChoice};
+use riesz::data::files::Collect;
+use riesz::data::reader::ReadOptions;
 use riesz::driver::{CheckpointPolicy, Control};
-use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Training};
+use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Task, Training};
 use riesz::kernel::KernelSpec;
 use riesz::loss::LossSpec;
 use riesz::model::Stored;
@@ -19,8 +21,9 @@ use std::time::{Duration, Instant};
 /// Arguments of `riesz fit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Data: .csv, .tsv, .libsvm, .npy or .idx, also with .gz
-    data: PathBuf,
+    /// Data: .csv, .tsv, .libsvm, .npy or .idx, also with .gz; several files of one format, or a folder of them
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
     /// The column to learn: last, first, its name, or its number counted from 0
     #[arg(long, default_value = "last", value_name = "COLUMN")]
     target: String,
@@ -80,6 +83,16 @@ pub(crate) struct Arguments {
         allow_negative_numbers = true
     )]
     checkpoint_every: f64,
+    /// Most memory to take, such as 500M or 4G; all there is if not given. Rows that need more than a quarter of it are
+    /// read from disk
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<usize>,
+    /// Keep the rows in this folder, in single precision, and find them there the next time
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Remove the rows from the folder when the model is written
+    #[arg(long, requires = "cache")]
+    remove_cache: bool,
     /// Data to test the model on, with the same columns
     #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
@@ -99,36 +112,100 @@ fn loss_help() -> String {
     )
 }
 
+/// A number of bytes: digits, and K, M, G or T for powers of 1024.
+fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let power = digits.chars().last().and_then(|unit| "KMGT".find(unit.to_ascii_uppercase()));
+    let number = if power.is_some() { &digits[..digits.len() - 1] } else { digits };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => {
+            Ok((number * 1024_f64.powi(power.map_or(0, |power| power as i32 + 1))) as usize)
+        }
+        _ => Err("expected a number of bytes such as 800M or 4G".to_owned()),
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let policy = arguments.checkpoint_policy()?;
     check_folder_of(&arguments.model)?;
-    let data = Labelled::read(&arguments.data, &arguments.target, arguments.task, arguments.loss.as_ref())?;
-    let test = arguments.test.as_ref().map(|path| data.read_alike(path, &arguments.target)).transpose()?;
-    let options = arguments.options(&data);
-    options.check()?;
     let started = Instant::now();
-    let mut machine = fit(arguments, &options, &data, policy)?;
+    let (known, mut machine) = learn(arguments, policy)?;
     let elapsed = started.elapsed();
-    machine.set_class_names(data.classes.clone())?;
+    machine.set_class_names(known.classes.clone())?;
     let mut container = machine.to_container()?;
-    container.set_columns(&data.columns())?;
+    container.set_columns(&known.columns())?;
     container.save(&arguments.model)?;
-    let score = match &test {
-        Some(test) => {
-            Some(test_error(&machine, test.features.rows()?, &test.targets, !test.classes.is_empty())?)
+    if let (Some(folder), true) = (&arguments.cache, arguments.remove_cache) {
+        let path = arguments.collect().cache_path(&arguments.data, folder)?;
+        std::fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
+    }
+    let score = match &arguments.test {
+        Some(path) => {
+            let test = known.read_alike(path, &arguments.target, arguments.memory.map(|bytes| bytes / 4))?;
+            Some(test_error(&machine, test.features.rows()?, &test.targets)?)
         }
         None => None,
     };
     if arguments.quiet {
         return Ok(());
     }
-    print(&summary(arguments, &data, &machine, elapsed, score).to_string())
+    print(&summary(arguments, &known, &machine, elapsed, score).to_string())
+}
+
+/// Fits under the eyes of the user.
+fn learn(arguments: &Arguments, checkpoint: Option<CheckpointPolicy>) -> Outcome<(Known, KernelMachine)> {
+    let (interrupt, mut bar) = (Interrupt::listen(), Bar::new(arguments.quiet));
+    let (mut cancelled, mut observe) = (|| interrupt.asked(), |progress: &_| bar.show(progress));
+    let mut control = Control::new(&mut cancelled, &mut observe);
+    control.checkpoint = checkpoint;
+    let learnt = fit(arguments, &mut control);
+    bar.clear();
+    learnt.map_err(|failure| match &arguments.checkpoint {
+        _ if !failure.is_interruption() => failure,
+        Some(path) if path.exists() => {
+            let message = format!("{}; the fit so far is in {}", failure.interruption(), path.display());
+            Failure::interrupted(message).hint("the same command continues from there")
+        }
+        _ => Failure::interrupted(failure.interruption() + "; nothing was written")
+            .hint("--checkpoint FILE keeps what is done, --max-time SECONDS ends a fit with a model"),
+    })
+}
+
+/// Reads and fits.
+fn fit(arguments: &Arguments, control: &mut Control<'_>) -> Outcome<(Known, KernelMachine)> {
+    let (collect, meant) = (arguments.collect(), (arguments.task, arguments.loss.as_ref()));
+    let checked = |task| {
+        let options = arguments.options(task);
+        options.check()?;
+        Ok(options)
+    };
+    if arguments.goes_straight_through() {
+        return straight_through(&arguments.data, &collect, meant, checked, control);
+    }
+    let cancelled = &mut control.cancelled;
+    let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };
+    let Labelled { known, features, targets } = Labelled::read(&arguments.data, &collect, meant, &mut told)?;
+    let training = Training { rows: features.rows()?, targets: &targets, weights: None };
+    let machine = KernelMachine::fit(&checked(known.task())?, &training, control)?;
+    Ok((known, machine))
 }
 
 impl Arguments {
-    fn options(&self, data: &Labelled) -> Options {
-        let defaults = Options::new(data.task(), Seed(self.seed));
+    /// How the rows are read and kept.
+    fn collect(&self) -> Collect {
+        let read = ReadOptions { target: target_column(&self.target), ..ReadOptions::default() };
+        Collect { read, memory: self.memory.map(|bytes| bytes / 4), folder: self.cache.clone() }
+    }
+
+    /// Whether rows are learnt from as they are read: a stream from several files, or within a limit.
+    fn goes_straight_through(&self) -> bool {
+        let many = self.data.len() > 1 || self.data[0].is_dir() || self.memory.is_some();
+        self.solver == SolverSpec::Stream && self.cache.is_none() && many
+    }
+
+    fn options(&self, task: Task) -> Options {
+        let defaults = Options::new(task, Seed(self.seed));
         Options {
             loss: self.loss.clone(),
             kernel: self.kernel.clone(),
@@ -163,52 +240,24 @@ impl Arguments {
     }
 }
 
-/// Fits under the eyes of the user.
-fn fit(
-    arguments: &Arguments,
-    options: &Options,
-    data: &Labelled,
-    checkpoint: Option<CheckpointPolicy>,
-) -> Outcome<KernelMachine> {
-    let training = Training { rows: data.features.rows()?, targets: &data.targets, weights: None };
-    let (interrupt, mut bar) = (Interrupt::listen(), Bar::new(arguments.quiet));
-    let (mut cancelled, mut observe) = (|| interrupt.asked(), |progress: &_| bar.show(progress));
-    let mut control = Control::new(&mut cancelled, &mut observe);
-    control.checkpoint = checkpoint;
-    let machine = KernelMachine::fit(options, &training, &mut control);
-    bar.clear();
-    machine.map_err(|error| match (error, &arguments.checkpoint) {
-        (Error::Cancelled { blocks }, Some(path)) if path.exists() => {
-            let message =
-                format!("interrupted after {blocks} blocks; the fit so far is in {}", path.display());
-            Failure::interrupted(message).hint("the same command continues from there")
-        }
-        (Error::Cancelled { blocks }, _) => {
-            let failure =
-                Failure::interrupted(format!("interrupted after {blocks} blocks; nothing was written"));
-            failure.hint("--checkpoint FILE keeps what is done, --max-time SECONDS ends a fit with a model")
-        }
-        (error, _) => error.into(),
-    })
-}
-
 /// What was learnt from what, how well and how fast.
 fn summary(
     arguments: &Arguments,
-    data: &Labelled,
+    known: &Known,
     machine: &KernelMachine,
     elapsed: Duration,
     score: Option<String>,
 ) -> Lines {
     let (facts, mut lines) = (machine.summary(), Lines::default());
-    lines.add("rows", grouped(data.features.len()));
-    lines.add("columns", grouped(data.features.columns));
-    let meaning = match data.classes.len() {
+    let place = known.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+    lines.add("rows", grouped(known.rows) + &place);
+    lines.add("columns", grouped(known.width));
+    let meaning = match known.classes.len() {
         0 => "a quantity".to_owned(),
-        classes => format!("{classes} classes ({})", listed(data.classes.iter().map(String::as_str))),
+        classes => format!("{classes} classes ({})", listed(known.classes.iter().map(String::as_str))),
     };
     let guessed = if arguments.task == TaskChoice::Auto { "; guessed, --task says otherwise" } else { "" };
-    lines.add("target", format!("{}: {meaning}{guessed}", data.name));
+    lines.add("target", format!("{}: {meaning}{guessed}", known.name));
     let scaling = if facts.scaling == "standard" { "standardised columns" } else { "columns as they are" };
     lines.add("bandwidth", format!("{} on {scaling}", significant(facts.bandwidth)));
     lines.add(

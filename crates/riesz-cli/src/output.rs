@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use riesz::model::replace;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,6 +38,29 @@ pub(crate) fn print(text: &str) -> Outcome<()> {
 /// Writes a file, all of it or nothing.
 pub(crate) fn write(path: &Path, text: &str) -> Outcome<()> {
     replace(path, |file| file.write_all(text.as_bytes())).map_err(|error| Failure::io(path, error))
+}
+
+/// Writes a file from parts that come one after the other, all of it or nothing.
+pub(crate) fn write_parts(
+    path: &Path,
+    work: impl FnOnce(&mut dyn FnMut(&str) -> Outcome<()>) -> Outcome<()>,
+) -> Outcome<()> {
+    let mut failure = None;
+    let written = replace(path, |file| {
+        let mut out = BufWriter::new(file);
+        let mut put = |text: &str| out.write_all(text.as_bytes()).map_err(|error| Failure::io(path, error));
+        match work(&mut put) {
+            Ok(()) => out.flush(),
+            Err(reason) => {
+                failure = Some(reason);
+                Err(ErrorKind::Interrupted.into())
+            }
+        }
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => written.map_err(|error| Failure::io(path, error)),
+    }
 }
 
 /// Makes a folder and those above it.

@@ -1,10 +1,11 @@
 //! `riesz predict`: one line of answers per row.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{check_folder_of, print, printable, write};
-use crate::score::test_error;
+use crate::output::{check_folder_of, print, printable, write_parts};
+use crate::score::{answers, error_of, Answers};
 use crate::table::{positions, target_column};
-use riesz::data::reader::{read_with, Dataset, RawTarget, ReadOptions, TargetColumn};
+use riesz::data::files::{list, Parts};
+use riesz::data::reader::{Dataset, RawTarget, ReadOptions, TargetColumn};
 use riesz::data::Rows;
 use riesz::functions::{KernelMachine, Task};
 use riesz::loss::LossSpec;
@@ -19,8 +20,9 @@ pub(crate) struct Arguments {
     /// A model written by riesz fit
     model: PathBuf,
     /// Data with the columns the model was fitted on: by name and in any order, or, in a file or for a model without
-    /// names, by number and in the same order
-    data: PathBuf,
+    /// names, by number and in the same order; several files of one format, or a folder of them
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
     /// Where to write the predictions, as CSV and all or nothing; to the terminal if not given
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -42,28 +44,51 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let columns = container.columns()?;
     let machine = KernelMachine::from_container(container)?;
     columns.check(machine.summary().columns)?;
-    let Dataset { features, target, unread } = read(arguments, &machine, columns)?;
-    if let Some(name) = unread {
-        eprintln!("column {name:?} is what the model predicts: left out; --target {name:?} compares with it");
-    }
-    let rows = features.rows()?;
-    let text = to_csv(&machine, rows, arguments.probabilities)?;
+    let mut scores = Scores::default();
+    let work =
+        |put: &mut dyn FnMut(&str) -> Outcome<()>| predict(arguments, &machine, columns, put, &mut scores);
     match &arguments.out {
-        Some(path) => write(path, &text)?,
-        None => print(&text)?,
+        Some(path) => write_parts(path, work)?,
+        None => work(&mut print)?,
     }
-    if let Some(target) = target {
-        eprintln!(
-            "error against {}: {}",
-            printable(target.name()),
-            score(&machine, rows, &target, &arguments.data)?
-        );
+    if let Some(target) = &scores.target {
+        eprintln!("error against {}: {}", printable(target), scores.text(&machine));
     }
     Ok(())
 }
 
-/// Reads rows of the columns the model knows, in its order.
-fn read(arguments: &Arguments, machine: &KernelMachine, columns: Columns) -> Outcome<Dataset> {
+/// Predicts part by part, and hands over what is to be written.
+fn predict(
+    arguments: &Arguments,
+    machine: &KernelMachine,
+    columns: Columns,
+    put: &mut dyn FnMut(&str) -> Outcome<()>,
+    scores: &mut Scores,
+) -> Outcome<()> {
+    let mut first = true;
+    for part in parts(arguments, machine, columns)? {
+        let Dataset { features, target, unread } = part.map_err(|error| refused(arguments, error))?;
+        if let (Some(name), true) = (unread, first) {
+            eprintln!(
+                "column {name:?} is what the model predicts: left out; --target {name:?} compares with it"
+            );
+        }
+        let rows = features.rows()?;
+        let answers = answers(machine, rows)?;
+        put(&to_csv(machine, rows, &answers, (first, arguments.probabilities))?)?;
+        if let Some(target) = target {
+            scores.add(answers, truth(machine, &target, &arguments.data[0])?, target.name());
+        }
+        first = false;
+    }
+    match first {
+        true => Err(Error::Empty { what: "the data", needed: "one row" }.into()),
+        false => Ok(()),
+    }
+}
+
+/// Rows of the columns the model knows, in its order, part by part.
+fn parts(arguments: &Arguments, machine: &KernelMachine, columns: Columns) -> Outcome<Parts> {
     let target = arguments.target.as_deref().map_or(TargetColumn::None, target_column);
     let options = ReadOptions {
         unread: columns.target.filter(|_| target == TargetColumn::None),
@@ -72,27 +97,41 @@ fn read(arguments: &Arguments, machine: &KernelMachine, columns: Columns) -> Out
         names: columns.features.into_iter().map(|column| column.name).collect(),
         ..ReadOptions::default()
     };
+    let files = list(&arguments.data, &options)?;
+    Parts::new(files, options).map_err(|error| refused(arguments, error))
+}
+
+/// An error of reading, with what to do.
+fn refused(arguments: &Arguments, error: Error) -> Failure {
     let answer = "if a column is the answer, leave it out with --target last (or its name)";
-    read_with(&arguments.data, &options).map_err(|error| match error {
+    match error {
         Error::Columns { expected, found } if found == expected + 1 && arguments.target.is_none() => {
-            let path = arguments.data.display();
+            let path = arguments.data[0].display();
             let message =
                 format!("{path}: {found} columns, one more than the {expected} the model was fitted on");
             Failure::bad_input(message).hint(answer)
         }
         Error::Parse { .. } if arguments.target.is_none() => Failure::from(error).hint(answer),
         error => error.into(),
-    })
+    }
 }
 
-/// A header and one line per row.
-fn to_csv(machine: &KernelMachine, rows: Rows<'_>, probabilities: bool) -> Outcome<String> {
-    match machine.summary().task {
-        Task::Regression(_) if probabilities => Err(Failure::bad_input(
+/// One line per row, and before the first ones a header.
+fn to_csv(
+    machine: &KernelMachine,
+    rows: Rows<'_>,
+    answers: &Answers,
+    (header, probabilities): (bool, bool),
+) -> Outcome<String> {
+    match (answers, machine.summary().task) {
+        (Answers::Classes(classes), Task::Classification(count)) => {
+            classes_to_csv(machine, rows, (classes, count), header, probabilities)
+        }
+        _ if probabilities => Err(Failure::bad_input(
             "--probabilities needs a classification model; this one predicts quantities",
         )),
-        Task::Regression(_) => Ok(numbers(&machine.predict(rows)?, &columns(machine))),
-        Task::Classification(classes) => classes_to_csv(machine, rows, classes, probabilities),
+        (Answers::Numbers(values), _) => Ok(numbers(values, &columns(machine), header)),
+        (Answers::Classes(_), _) => Err(Failure::failed("classes without their number")),
     }
 }
 
@@ -107,8 +146,8 @@ fn columns(machine: &KernelMachine) -> Vec<String> {
     }
 }
 
-fn numbers(values: &[f32], columns: &[String]) -> String {
-    let mut text = columns.join(",") + "\n";
+fn numbers(values: &[f32], columns: &[String], header: bool) -> String {
+    let mut text = if header { columns.join(",") + "\n" } else { String::new() };
     for row in values.chunks_exact(columns.len().max(1)) {
         for (k, value) in row.iter().enumerate() {
             // Writing to a string cannot fail.
@@ -122,19 +161,22 @@ fn numbers(values: &[f32], columns: &[String]) -> String {
 fn classes_to_csv(
     machine: &KernelMachine,
     rows: Rows<'_>,
-    classes: usize,
+    (predicted, classes): (&[u32], usize),
+    header: bool,
     probabilities: bool,
 ) -> Outcome<String> {
     let names = class_names(machine, classes);
     let cells: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-    let predicted = machine.classes_of(rows)?;
     let shares = if probabilities { machine.probabilities(rows)? } else { Vec::new() };
-    let mut text = "prediction".to_owned();
-    for name in names.iter().filter(|_| probabilities) {
-        text.push(',');
-        text.push_str(&quoted(&format!("p_{name}")));
+    let mut text = String::new();
+    if header {
+        text.push_str("prediction");
+        for name in names.iter().filter(|_| probabilities) {
+            text.push(',');
+            text.push_str(&quoted(&format!("p_{name}")));
+        }
+        text.push('\n');
     }
-    text.push('\n');
     for (row, &class) in predicted.iter().enumerate() {
         text.push_str(cells.get(class as usize).map_or("", String::as_str));
         for p in shares.get(row * classes..(row + 1) * classes).unwrap_or_default() {
@@ -154,16 +196,37 @@ fn class_names(machine: &KernelMachine, classes: usize) -> Vec<String> {
     }
 }
 
-fn score(machine: &KernelMachine, rows: Rows<'_>, target: &RawTarget, path: &Path) -> Outcome<String> {
+/// The target in the form of the answers.
+fn truth(machine: &KernelMachine, target: &RawTarget, path: &Path) -> Outcome<Vec<f32>> {
     match machine.summary().task {
         Task::Classification(classes) => {
-            let targets = positions(target, &class_names(machine, classes), path)?;
-            test_error(machine, rows, &targets, true)
+            positions(&target.labels(), target.name(), &class_names(machine, classes), path)
         }
-        Task::Regression(_) => {
-            let targets: Vec<f32> = target.numbers()?.iter().map(|&y| y as f32).collect();
-            test_error(machine, rows, &targets, false)
+        Task::Regression(_) => Ok(target.numbers()?.iter().map(|&y| y as f32).collect()),
+    }
+}
+
+/// Answers and the truth, where that is known: n numbers each.
+#[derive(Default)]
+struct Scores {
+    target: Option<String>,
+    answers: Option<Answers>,
+    truth: Vec<f32>,
+}
+
+impl Scores {
+    fn add(&mut self, answers: Answers, truth: Vec<f32>, name: &str) {
+        self.target.get_or_insert_with(|| name.to_owned());
+        self.truth.extend(truth);
+        match (&mut self.answers, answers) {
+            (Some(Answers::Classes(all)), Answers::Classes(more)) => all.extend(more),
+            (Some(Answers::Numbers(all)), Answers::Numbers(more)) => all.extend(more),
+            (all, answers) => *all = Some(answers),
         }
+    }
+
+    fn text(&self, machine: &KernelMachine) -> String {
+        self.answers.as_ref().map_or_else(String::new, |answers| error_of(machine, answers, &self.truth))
     }
 }
 
@@ -189,7 +252,7 @@ mod tests {
 
     #[test]
     fn several_outputs_are_several_columns() {
-        assert_eq!(numbers(&[1.0, 2.5], &["a".into()]), "a\n1\n2.5\n");
-        assert_eq!(numbers(&[1.0, 2.5], &["a".into(), "b".into()]), "a,b\n1,2.5\n");
+        assert_eq!(numbers(&[1.0, 2.5], &["a".into()], true), "a\n1\n2.5\n");
+        assert_eq!(numbers(&[1.0, 2.5], &["a".into(), "b".into()], false), "1,2.5\n");
     }
 }

@@ -3,31 +3,49 @@
 use crate::failure::Outcome;
 use crate::output::{share, significant};
 use riesz::data::Rows;
-use riesz::functions::KernelMachine;
+use riesz::functions::{KernelMachine, Task};
 use riesz::loss::LossSpec;
 
-/// The test error of a model: wrong classes, shares of rows below their quantiles, or root mean square error and
-/// explained variance.
-pub(crate) fn test_error(
-    machine: &KernelMachine,
-    rows: Rows<'_>,
-    targets: &[f32],
-    classes: bool,
-) -> Outcome<String> {
-    if classes {
-        return Ok(format!("{} wrong", share(mistakes(&machine.classes_of(rows)?, targets), targets.len())));
-    }
-    let predictions = machine.predict(rows)?;
+/// What a model says of rows.
+pub(crate) enum Answers {
+    /// The classes decided for.
+    Classes(Vec<u32>),
+    /// Predictions of a regression.
+    Numbers(Vec<f32>),
+}
+
+/// Asks a model.
+pub(crate) fn answers(machine: &KernelMachine, rows: Rows<'_>) -> Outcome<Answers> {
+    Ok(match machine.summary().task {
+        Task::Classification(_) => Answers::Classes(machine.classes_of(rows)?),
+        Task::Regression(_) => Answers::Numbers(machine.predict(rows)?),
+    })
+}
+
+/// The test error of a model.
+pub(crate) fn test_error(machine: &KernelMachine, rows: Rows<'_>, targets: &[f32]) -> Outcome<String> {
+    Ok(error_of(machine, &answers(machine, rows)?, targets))
+}
+
+/// The error of answers: wrong classes, shares of rows below their quantiles, or root mean square error and explained
+/// variance.
+pub(crate) fn error_of(machine: &KernelMachine, answers: &Answers, targets: &[f32]) -> String {
+    let predictions = match answers {
+        Answers::Classes(classes) => {
+            return format!("{} wrong", share(mistakes(classes, targets), targets.len()));
+        }
+        Answers::Numbers(predictions) => predictions,
+    };
     if let LossSpec::Quantile { levels } = machine.summary().loss {
         let below = |(k, level): (usize, &f64)| {
             let quantiles = predictions.iter().skip(k).step_by(levels.len());
             let count = quantiles.zip(targets).filter(|(quantile, target)| target <= quantile).count();
             format!("{} below quantile {level}", share(count, targets.len()))
         };
-        return Ok(levels.iter().enumerate().map(below).collect::<Vec<_>>().join(", "));
+        return levels.iter().enumerate().map(below).collect::<Vec<_>>().join(", ");
     }
-    let (rmse, explained) = accuracy(&predictions, targets);
-    Ok(format!("root mean square error {}, R² {explained:.4}", significant(rmse)))
+    let (rmse, explained) = accuracy(predictions, targets);
+    format!("root mean square error {}, R² {explained:.4}", significant(rmse))
 }
 
 /// Rows whose class is not the true one.

@@ -1,15 +1,15 @@
 //! Data files with a target that has a meaning.
 
 use crate::failure::{Failure, Outcome};
-use riesz::data::reader::{
-    label_key, read_with, Dataset, Labels, RawTarget, ReadOptions, Table, Target, TargetColumn,
-};
-use riesz::functions::Task;
+use riesz::data::files::{Collect, Collected, Features, WholeTarget};
+use riesz::data::reader::{Labels, ReadOptions, Target, TargetColumn};
+use riesz::driver::Control;
+use riesz::functions::{FilesSeen, KernelMachine, Options, Task};
 use riesz::loss::LossSpec;
 use riesz::model::Columns;
 use riesz::Error;
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// `last`, `first`, a number counted from zero, or a name.
 pub(crate) fn target_column(text: &str) -> TargetColumn {
@@ -32,65 +32,26 @@ pub(crate) enum TaskChoice {
     Regression,
 }
 
-/// Features and targets in the form the library wants.
+/// What is known of data beside the numbers.
 #[derive(Debug)]
-pub(crate) struct Labelled {
-    pub features: Table,
+pub(crate) struct Known {
+    pub rows: usize,
+    pub width: usize,
+    /// Names of the features; none where the files have no header.
+    names: Vec<String>,
+    first_index: usize,
     /// Name of the target column.
     pub name: String,
-    /// Numbers, or positions in `classes`.
-    pub targets: Vec<f32>,
     /// Names of the classes; none for regression.
     pub classes: Vec<String>,
+    /// Where the rows are, if not in memory.
+    pub place: Option<String>,
 }
 
-impl Labelled {
-    /// Reads a file to learn from; a loss of regression makes numbers of a target that would be guessed to be classes.
-    pub(crate) fn read(
-        path: &Path,
-        target: &str,
-        task: TaskChoice,
-        loss: Option<&LossSpec>,
-    ) -> Outcome<Self> {
-        let (features, raw) =
-            read(path, &ReadOptions { target: target_column(target), ..ReadOptions::default() })?;
-        refuse_repeated(&features.names, path)?;
-        let quantity = loss.is_some_and(|loss| !loss.is_classification());
-        let target = match task {
-            TaskChoice::Auto if quantity => raw.numbers().map(Target::Numbers).or_else(|_| raw.guess())?,
-            TaskChoice::Auto => raw.guess()?,
-            TaskChoice::Classification => Target::Labels(raw.labels()),
-            TaskChoice::Regression => Target::Numbers(raw.numbers()?),
-        };
-        let (targets, classes) = match target {
-            Target::Numbers(numbers) => (to_f32(&numbers), Vec::new()),
-            Target::Labels(labels) => many(labels)?,
-        };
-        Ok(Self { features, name: raw.name().to_owned(), targets, classes })
-    }
-
-    /// Names and types of the columns; none where the file has no header.
+impl Known {
+    /// Names and types of the columns; none where the files have no header.
     pub(crate) fn columns(&self) -> Columns {
-        let names = &self.features.names;
-        Columns::of_numbers(names.iter().cloned(), (!names.is_empty()).then(|| self.name.clone()))
-    }
-
-    /// Reads a file with the columns and the classes of `self`, to test on. Columns with names are told by them, the target
-    /// too.
-    pub(crate) fn read_alike(&self, path: &Path, target: &str) -> Outcome<Self> {
-        let options = ReadOptions {
-            target: self.columns().target.map_or_else(|| target_column(target), |name| named(name, target)),
-            columns: Some(self.features.columns),
-            names: self.features.names.clone(),
-            first_index: (self.features.first_index == 1).then_some(1),
-            ..ReadOptions::default()
-        };
-        let (features, raw) = read(path, &options)?;
-        let targets = match self.classes.is_empty() {
-            true => to_f32(&raw.numbers()?),
-            false => positions(&raw, &self.classes, path)?,
-        };
-        Ok(Self { features, name: raw.name().to_owned(), targets, classes: self.classes.clone() })
+        Columns::of_numbers(self.names.iter().cloned(), (!self.names.is_empty()).then(|| self.name.clone()))
     }
 
     /// What is to be learnt.
@@ -100,31 +61,138 @@ impl Labelled {
             classes => Task::Classification(classes),
         }
     }
-}
 
-/// Reads features and target.
-pub(crate) fn read(path: &Path, options: &ReadOptions) -> Outcome<(Table, RawTarget)> {
-    match read_with(path, options)? {
-        Dataset { features, target: Some(target), .. } => Ok((features, target)),
-        Dataset { target: None, .. } => {
-            let message = format!("{} holds no target", path.display());
-            Err(Failure::bad_input(message).hint("name a column with --target"))
+    /// Reads a file with these columns and classes, to test on. Columns with names are told by them, the target too.
+    pub(crate) fn read_alike(&self, path: &Path, target: &str, memory: Option<usize>) -> Outcome<Labelled> {
+        let options = ReadOptions {
+            target: self.columns().target.map_or_else(|| target_column(target), |name| named(name, target)),
+            columns: Some(self.width),
+            names: self.names.clone(),
+            first_index: (self.first_index == 1).then_some(1),
+            ..ReadOptions::default()
+        };
+        let collect = Collect { read: options, memory, folder: None };
+        let (features, raw) = read(&[path.to_path_buf()], &collect, &mut |_| Ok(()))?;
+        let targets = match self.classes.is_empty() {
+            true => to_f32(raw.numbers()?),
+            false => positions(&raw.labels()?, raw.name(), &self.classes, path)?,
+        };
+        Ok(Labelled { known: Self::of(&features, &raw, self.classes.clone()), features, targets })
+    }
+
+    fn of(features: &Features, target: &WholeTarget, classes: Vec<String>) -> Self {
+        let place = match features {
+            Features::Memory(_) => None,
+            Features::Disk(cache) => Some(cache.path().display().to_string()),
+        };
+        Self {
+            rows: features.len(),
+            width: features.columns(),
+            names: features.names().to_vec(),
+            first_index: features.first_index(),
+            name: target.name().to_owned(),
+            classes,
+            place,
         }
     }
 }
 
-/// The position of every label among known classes.
-pub(crate) fn positions(raw: &RawTarget, classes: &[String], path: &Path) -> Outcome<Vec<f32>> {
-    let known: HashMap<_, _> =
-        classes.iter().enumerate().map(|(place, name)| (label_key(name), place)).collect();
-    let position = |label: &str| known.get(&label_key(label)).copied();
-    let places = raw.iter().map(|label| position(label).map(|place| place as f32).ok_or(label));
-    places.collect::<Result<_, _>>().map_err(|label| {
-        let message = format!(
-            "{}: the target {:?} holds the class {label:?}, which the model does not know",
-            path.display(),
-            raw.name()
-        );
+/// Features and targets in the form the library wants.
+#[derive(Debug)]
+pub(crate) struct Labelled {
+    pub known: Known,
+    pub features: Features,
+    /// Numbers, or positions among the classes.
+    pub targets: Vec<f32>,
+}
+
+impl Labelled {
+    /// Reads files to learn from; a loss of regression makes numbers of a target that would be guessed to be classes.
+    pub(crate) fn read(
+        paths: &[PathBuf],
+        collect: &Collect,
+        (task, loss): (TaskChoice, Option<&LossSpec>),
+        told: &mut dyn FnMut(usize) -> riesz::Result<()>,
+    ) -> Outcome<Self> {
+        let (features, target) = read(paths, collect, told)?;
+        refuse_repeated(features.names(), &paths[0])?;
+        let (targets, classes) = meaning(&target, task, loss)?;
+        Ok(Self { known: Known::of(&features, &target, classes), features, targets })
+    }
+}
+
+/// A model of rows that are read straight through: none of them is kept. Where the target is not known to be a number, the
+/// files are read once before for its classes.
+pub(crate) fn straight_through(
+    paths: &[PathBuf],
+    collect: &Collect,
+    (task, loss): (TaskChoice, Option<&LossSpec>),
+    options: impl FnOnce(Task) -> Outcome<Options>,
+    control: &mut Control<'_>,
+) -> Outcome<(Known, KernelMachine)> {
+    let classes = match task {
+        TaskChoice::Regression => Vec::new(),
+        _ => {
+            let cancelled = &mut control.cancelled;
+            let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };
+            let target = collect.target(paths, &mut told)?;
+            meaning(&target.ok_or_else(|| no_target(paths))?, task, loss)?.1
+        }
+    };
+    let known = match classes.len() {
+        0 => Task::Regression(1),
+        count => Task::Classification(count),
+    };
+    let (machine, seen) =
+        KernelMachine::fit_files(&options(known)?, paths, &collect.read, &classes, control)?;
+    refuse_repeated(&seen.names, &paths[0])?;
+    let FilesSeen { rows, columns, names, first_index, target } = seen;
+    let place = Some("read straight through".to_owned());
+    Ok((Known { rows, width: columns, names, first_index, name: target, classes, place }, machine))
+}
+
+fn no_target(paths: &[PathBuf]) -> Failure {
+    Failure::bad_input(format!("{} holds no target", paths[0].display())).hint("name a column with --target")
+}
+
+/// Reads features and target.
+fn read(
+    paths: &[PathBuf],
+    collect: &Collect,
+    told: &mut dyn FnMut(usize) -> riesz::Result<()>,
+) -> Outcome<(Features, WholeTarget)> {
+    match collect.run(paths, told)? {
+        Collected { features, target: Some(target), .. } => Ok((features, target)),
+        Collected { target: None, .. } => Err(no_target(paths)),
+    }
+}
+
+/// The target as numbers, or as classes and their names.
+pub(crate) fn meaning(
+    raw: &WholeTarget,
+    task: TaskChoice,
+    loss: Option<&LossSpec>,
+) -> Outcome<(Vec<f32>, Vec<String>)> {
+    let quantity = loss.is_some_and(|loss| !loss.is_classification());
+    let numbers = || raw.numbers().map(|numbers| Target::Numbers(numbers.to_vec()));
+    let target = match task {
+        TaskChoice::Auto if quantity => numbers().or_else(|_| raw.guess())?,
+        TaskChoice::Auto => raw.guess()?,
+        TaskChoice::Classification => Target::Labels(raw.labels()?),
+        TaskChoice::Regression => numbers()?,
+    };
+    match target {
+        Target::Numbers(numbers) => Ok((to_f32(&numbers), Vec::new())),
+        Target::Labels(labels) => many(labels),
+    }
+}
+
+/// The position of every label of a target among known classes.
+pub(crate) fn positions(labels: &Labels, name: &str, classes: &[String], path: &Path) -> Outcome<Vec<f32>> {
+    labels.positions(classes).map_err(|label| {
+        let path = path.display();
+        let message =
+            format!("{path}: the target {name:?} holds the class {label:?}, which the model does not know");
         Failure::bad_input(message)
             .hint(format!("known classes: {}", crate::output::listed(classes.iter().map(String::as_str))))
     })

@@ -4,7 +4,7 @@
 //! 133 to 169 against 212 to 296 MB/s on one core), and has no delimiter of any run of blanks.
 
 use super::cell::{cell_reason, is_missing, parse_f32};
-use super::reader::ReadOptions;
+use super::reader::{InParts, ReadOptions};
 use super::records::{is_comment, strip, text, unquoted, Fields, Quote, Records};
 use super::selection::{names_columns, Selection};
 use super::source::{parse_error, Source};
@@ -22,31 +22,68 @@ const SAMPLE_BYTES: u64 = 1 << 20;
 const SAMPLE_RECORDS: usize = 10;
 
 /// Reads delimited text; `delimiter` is found by looking if not given.
-pub(super) fn read(mut source: Source, options: &ReadOptions, delimiter: Option<u8>) -> Result<Dataset> {
-    let delimiter = match delimiter {
-        Some(delimiter) => delimiter,
-        None => sniff(&peek(&mut source)?),
-    };
-    let mut records = Records::new(source, delimiter);
-    let (mut record, mut second) = (Vec::new(), Vec::new());
-    let Some(line) = records.next(&mut record)? else {
-        return Err(records.source.parse_error(1, "the file holds no data"));
-    };
-    let second_line = records.next(&mut second)?;
-    let header = is_header(&record, second_line.map(|_| second.as_slice()), delimiter)
-        || names_columns(Fields::of(&record, delimiter).map(text), &options.names);
-    let mut builder = Builder::new(&records.source, &record, line, delimiter, header, options)?;
-    if !header {
-        builder.push(&record, line)?;
+pub(super) fn read(source: Source, options: &ReadOptions, delimiter: Option<u8>) -> Result<Dataset> {
+    let mut reader = Reader::open(source, options, delimiter)?;
+    reader.fill(usize::MAX)?;
+    reader.builder.restore_first_label()?;
+    reader.builder.finish()
+}
+
+/// Delimited text that is read a number of rows at a time.
+pub(super) struct Reader {
+    records: Records,
+    /// The first records that are rows, and their lines: they were read to find the header.
+    first: Vec<(Vec<u8>, usize)>,
+    record: Vec<u8>,
+    builder: Builder,
+}
+
+impl Reader {
+    /// Looks at the first records; `delimiter` is found by looking if not given.
+    pub(super) fn open(mut source: Source, options: &ReadOptions, delimiter: Option<u8>) -> Result<Self> {
+        let delimiter = match delimiter {
+            Some(delimiter) => delimiter,
+            None => sniff(&peek(&mut source)?),
+        };
+        let mut records = Records::new(source, delimiter);
+        let (mut record, mut second) = (Vec::new(), Vec::new());
+        let Some(line) = records.next(&mut record)? else {
+            return Err(records.source.parse_error(1, "the file holds no data"));
+        };
+        let second_line = records.next(&mut second)?;
+        let header = is_header(&record, second_line.map(|_| second.as_slice()), delimiter)
+            || names_columns(Fields::of(&record, delimiter).map(text), &options.names);
+        let builder = Builder::new(&records.source, &record, line, delimiter, header, options)?;
+        let first =
+            (!header).then_some((record, line)).into_iter().chain(second_line.map(|line| (second, line)));
+        Ok(Self { records, first: first.collect(), record: Vec::new(), builder })
     }
-    if let Some(line) = second_line {
-        builder.push(&second, line)?;
-        drop(second);
-        while let Some(line) = records.next(&mut record)? {
-            builder.push(&record, line)?;
+
+    /// Reads records until there are `rows` rows, or to the end.
+    fn fill(&mut self, rows: usize) -> Result<()> {
+        for (record, line) in std::mem::take(&mut self.first) {
+            self.builder.push(&record, line)?;
+        }
+        while self.builder.rows < rows {
+            let Some(line) = self.records.next(&mut self.record)? else { break };
+            self.builder.push(&self.record, line)?;
+        }
+        Ok(())
+    }
+}
+
+impl InParts for Reader {
+    fn columns(&self) -> usize {
+        self.builder.fields
+    }
+
+    fn next(&mut self, rows: usize) -> Result<Option<Dataset>> {
+        self.fill(rows)?;
+        match self.builder.rows {
+            0 => Ok(None),
+            _ => Ok(Some(self.builder.take())),
         }
     }
-    builder.finish()
 }
 
 /// Looks at the first bytes and puts them back.
@@ -142,6 +179,8 @@ struct Builder {
     target: Option<RawTarget>,
     selection: Selection,
     values: Vec<f32>,
+    /// Rows in `values`.
+    rows: usize,
 }
 
 impl Builder {
@@ -164,7 +203,17 @@ impl Builder {
         let target = target_column.map(|column| RawTarget::new(column_name(&names, 0, column), &source.path));
         let selection = Selection::new(&names, target_column, options, &source.path)?;
         let path = source.path.clone();
-        Ok(Self { path, delimiter, fields, names, target_column, target, selection, values: Vec::new() })
+        Ok(Self {
+            path,
+            delimiter,
+            fields,
+            names,
+            target_column,
+            target,
+            selection,
+            values: Vec::new(),
+            rows: 0,
+        })
     }
 
     /// Adds one record.
@@ -185,6 +234,7 @@ impl Builder {
         if count != self.fields {
             return Err(self.ragged(count, line));
         }
+        self.rows += 1;
         Ok(())
     }
 
@@ -221,9 +271,18 @@ impl Builder {
         parse_error(&self.path, line, reason)
     }
 
+    /// The rows there are, all of the file.
     fn finish(mut self) -> Result<Dataset> {
-        self.restore_first_label()?;
-        let mut names = self.names;
+        if self.rows == 0 {
+            return Err(parse_error(&self.path, 1, "the file holds a header but no rows"));
+        }
+        self.values.shrink_to_fit();
+        Ok(self.take())
+    }
+
+    /// The rows there are, which are taken out.
+    fn take(&mut self) -> Dataset {
+        let mut names = self.names.clone();
         let mut columns = self.fields;
         let unread = self.selection.unread.and_then(|column| names.get(column).cloned());
         let mut others = [self.target_column, self.selection.unread];
@@ -234,27 +293,24 @@ impl Builder {
                 names.remove(column);
             }
         }
+        let mut values = std::mem::take(&mut self.values);
+        self.rows = 0;
         self.selection.arrange(&mut names);
-        self.selection.arrange(&mut self.values);
-        let rows = self.target.as_ref().map_or(self.values.len(), RawTarget::len);
-        if rows == 0 {
-            return Err(parse_error(&self.path, 1, "the file holds a header but no rows"));
-        }
-        self.values.shrink_to_fit();
-        let features = Table { values: Values::Dense(self.values), columns, names, first_index: 0 };
-        Ok(Dataset { features, target: self.target, unread })
+        self.selection.arrange(&mut values);
+        let features = Table { values: Values::Dense(values), columns, names, first_index: 0 };
+        Dataset { features, target: self.target.as_mut().map(RawTarget::take), unread }
     }
 
     /// In a file of nothing but labels the first looks like a header; it is one only if it does not recur.
     fn restore_first_label(&mut self) -> Result<()> {
         let (Some(target), [name]) = (&self.target, self.names.as_slice()) else { return Ok(()) };
-        if target.iter().all(|label| label != name) {
+        if target.iter().all(|label| label != *name) {
             return Ok(());
         }
         let mut whole = RawTarget::new(column_name(&[], 0, 0), &self.path);
         whole.push(name, 1)?;
-        target.iter().try_for_each(|label| whole.push(label, 1))?;
-        self.target = Some(whole);
+        target.iter().try_for_each(|label| whole.push(&label, 1))?;
+        (self.target, self.rows) = (Some(whole), self.rows + 1);
         Ok(())
     }
 }
@@ -273,6 +329,7 @@ mod tests {
     use super::super::target::Target;
     use super::*;
     use proptest::prelude::*;
+    use std::borrow::Cow;
 
     fn parse(text: impl AsRef<[u8]>, target: TargetColumn) -> Result<Dataset> {
         let options = ReadOptions { target, ..ReadOptions::default() };
@@ -375,7 +432,7 @@ mod tests {
     fn a_column_of_labels_may_lack_a_header() {
         let labels = |text| {
             let target = parse(text, TargetColumn::Last).unwrap().target.unwrap();
-            target.iter().map(str::to_owned).collect::<Vec<_>>()
+            target.iter().map(Cow::into_owned).collect::<Vec<_>>()
         };
         assert_eq!(labels("species\ncat\ndog\n"), ["cat", "dog"]);
         assert_eq!(labels("cat\ndog\ncat\n"), ["cat", "dog", "cat"]);

@@ -1,13 +1,18 @@
 //! The container of MNIST: two zero bytes, the element type, the number of dimensions, their extents, then
 //! the elements, the most significant byte first.
 
-use super::npy::{read_array, Array, Element};
+use super::npy::{Array, Element, Reader};
 use super::source::Source;
 use super::table::{Dataset, TargetColumn};
 use crate::error::Result;
 
 /// Reads an IDX file.
-pub(super) fn read(mut source: Source, target: &TargetColumn) -> Result<Dataset> {
+pub(super) fn read(source: Source, target: &TargetColumn) -> Result<Dataset> {
+    open(source, target)?.whole()
+}
+
+/// Reads the header of an IDX file.
+pub(super) fn open(mut source: Source, target: &TargetColumn) -> Result<Reader> {
     let mut magic = [0; 4];
     source.read_exact(&mut magic, "header")?;
     let element = match magic {
@@ -26,7 +31,7 @@ pub(super) fn read(mut source: Source, target: &TargetColumn) -> Result<Dataset>
         shape.push(u32::from_be_bytes(extent) as usize);
     }
     let offset = 4 * (1 + shape.len()) as u64;
-    read_array(source, Array { element, big_endian: true, fortran: false, shape }, offset, target)
+    Reader::new(source, Array { element, big_endian: true, fortran: false, shape }, offset, target)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! LIBSVM text: `label index:value index:value …`, one row a line, `#` before a comment.
 
 use super::cell::{cell_reason, parse_f32};
-use super::reader::ReadOptions;
+use super::reader::{InParts, ReadOptions};
 use super::source::Source;
 use super::table::{Dataset, Table, TargetColumn, Values};
 use super::target::RawTarget;
@@ -15,20 +15,67 @@ const MAX_EXPANSION: usize = 32;
 const ALWAYS_TAKEN: usize = 1 << 18;
 
 /// Reads LIBSVM text into a table that is dense or sparse, whichever is smaller.
-pub(super) fn read(mut source: Source, options: &ReadOptions) -> Result<Dataset> {
-    let target = target(&options.target, &source.path)?;
-    let mut entries = Entries { target, indices: Vec::new(), values: Vec::new(), ends: Vec::new(), bytes: 0 };
-    let (mut line, mut number) = (Vec::new(), 0);
-    while source.read_line(&mut line)? {
-        number += 1;
-        entries.bytes += line.len() + 1;
-        entries.push(&line, number).map_err(|fault| fault.at(&source, number))?;
+pub(super) fn read(source: Source, options: &ReadOptions) -> Result<Dataset> {
+    let mut reader = Reader::open(source, options)?;
+    let dataset = reader.next(usize::MAX)?;
+    dataset.ok_or_else(|| reader.source.parse_error(1, "the file holds no rows"))
+}
+
+/// LIBSVM text that is read a number of rows at a time. Parts of a file are alike only where the options say how many columns
+/// there are and the number of the first: see [`indices`].
+pub(super) struct Reader {
+    source: Source,
+    options: ReadOptions,
+    target: Option<RawTarget>,
+    line: usize,
+}
+
+impl Reader {
+    pub(super) fn open(source: Source, options: &ReadOptions) -> Result<Self> {
+        let target = target(&options.target, &source.path)?;
+        Ok(Self { source, options: options.clone(), target, line: 0 })
+    }
+}
+
+impl InParts for Reader {
+    fn columns(&self) -> usize {
+        self.options.columns.unwrap_or(1)
+    }
+
+    fn next(&mut self, rows: usize) -> Result<Option<Dataset>> {
+        let mut entries = Entries { target: self.target.as_mut().map(RawTarget::take), ..Entries::default() };
+        let mut line = Vec::new();
+        while entries.ends.len() < rows && self.source.read_line(&mut line)? {
+            self.line += 1;
+            entries.bytes += line.len() + 1;
+            entries.push(&line, self.line).map_err(|fault| fault.at(&self.source, self.line))?;
+            line.clear();
+        }
+        match entries.ends.is_empty() {
+            true => Ok(None),
+            false => entries.into_dataset(&self.source, &self.options).map(Some),
+        }
+    }
+}
+
+/// The least and the largest index of a file; `None` where all rows are zero.
+pub(super) fn indices(source: Source) -> Result<Option<(u32, u32)>> {
+    let mut reader = Reader::open(source, &ReadOptions::default())?;
+    let (mut line, mut entries) = (Vec::new(), Entries::default());
+    let mut extremes: Option<(u32, u32)> = None;
+    while reader.source.read_line(&mut line)? {
+        reader.line += 1;
+        entries.push(&line, reader.line).map_err(|fault| fault.at(&reader.source, reader.line))?;
+        if let (Some(&first), Some(&last)) = (entries.indices.first(), entries.indices.last()) {
+            let (least, most) = extremes.unwrap_or((first, last));
+            extremes = Some((least.min(first), most.max(last)));
+        }
+        entries.indices.clear();
+        entries.values.clear();
+        entries.ends.clear();
         line.clear();
     }
-    if entries.ends.is_empty() {
-        return Err(source.parse_error(1, "the file holds no rows"));
-    }
-    entries.into_dataset(&source, options)
+    Ok(extremes)
 }
 
 /// The label of each line is the only target there is.
@@ -71,6 +118,7 @@ impl From<String> for Fault {
 }
 
 /// The rows as they stand in the file.
+#[derive(Default)]
 struct Entries {
     target: Option<RawTarget>,
     indices: Vec<u32>,

@@ -1,8 +1,11 @@
 //! Rows of numbers: views on memory the caller owns, and readers of data files.
 
+mod cache;
 mod cell;
+mod collect;
 mod csv;
 mod expand;
+pub mod files;
 mod idx;
 mod libsvm;
 mod npy;
@@ -13,8 +16,10 @@ mod rows;
 mod selection;
 mod source;
 mod sparse;
+mod spellings;
 mod table;
 mod target;
 
+pub use cache::{CachedRows, RowCache};
 pub use rows::{tiles, Matrix, Rows, TILE};
 pub use sparse::{Indices, Number, Sparse};

@@ -1,11 +1,13 @@
 //! NumPy arrays, and the decoding of any array of numbers that follows a header with its shape.
 
+use super::reader::InParts;
 use super::source::Source;
 use super::table::{column_name, Dataset, Table, TargetColumn, Values};
 use super::target::RawTarget;
 use crate::error::{Error, Result};
 use std::fmt::{Display, Write};
-use std::io::{BufRead, Read};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 
 /// No honest header of a plain array comes near this many bytes.
 const MAX_HEADER: usize = 1 << 20;
@@ -13,7 +15,12 @@ const MAX_HEADER: usize = 1 << 20;
 const CHUNK: usize = 1 << 16;
 
 /// Reads a `.npy` file of format version 1, 2 or 3.
-pub(super) fn read(mut source: Source, target: &TargetColumn) -> Result<Dataset> {
+pub(super) fn read(source: Source, target: &TargetColumn) -> Result<Dataset> {
+    open(source, target)?.whole()
+}
+
+/// Reads the header of a `.npy` file.
+pub(super) fn open(mut source: Source, target: &TargetColumn) -> Result<Reader> {
     let mut start = [0; 8];
     source.read_exact(&mut start, "header")?;
     let (b"\x93NUMPY", [major, _]) = start.split_at(6) else {
@@ -38,7 +45,7 @@ pub(super) fn read(mut source: Source, target: &TargetColumn) -> Result<Dataset>
         Err(error) => return Err(source.io_error(error)),
     }
     let array = parse_header(&String::from_utf8_lossy(&header)).map_err(|reason| source.invalid(reason))?;
-    read_array(source, array, (8 + width + length) as u64, target)
+    Reader::new(source, array, (8 + width + length) as u64, target)
 }
 
 /// The array a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }` announces.
@@ -157,43 +164,108 @@ impl Array {
     }
 }
 
-/// Reads the numbers behind a header of `offset` bytes. Nothing is allocated on the word of the header alone.
-pub(super) fn read_array(
-    mut source: Source,
+/// The numbers behind a header, read a number of rows at a time.
+pub(super) struct Reader {
+    source: Source,
     array: Array,
+    /// Bytes before the first number.
     offset: u64,
-    target: &TargetColumn,
-) -> Result<Dataset> {
-    let (rows, columns, bytes) = array.extent().map_err(|reason| source.invalid(reason))?;
-    let there = source.length.map(|length| length.saturating_sub(offset));
-    if let Some(there) = there.filter(|&there| there != bytes as u64) {
-        let shape = &array.shape;
-        return Err(
-            source.invalid(format!("the shape {shape:?} needs {bytes} bytes of data, the file has {there}"))
-        );
+    rows: usize,
+    columns: usize,
+    /// The logical column that is the target.
+    wanted: Option<usize>,
+    /// Rows read so far.
+    read: usize,
+}
+
+impl Reader {
+    /// The array behind a header of `offset` bytes. Nothing is allocated on the word of the header alone.
+    pub(super) fn new(source: Source, array: Array, offset: u64, target: &TargetColumn) -> Result<Self> {
+        let (rows, columns, bytes) = array.extent().map_err(|reason| source.invalid(reason))?;
+        let there = source.length.map(|length| length.saturating_sub(offset));
+        if let Some(there) = there.filter(|&there| there != bytes as u64) {
+            let shape = &array.shape;
+            return Err(source
+                .invalid(format!("the shape {shape:?} needs {bytes} bytes of data, the file has {there}")));
+        }
+        let wanted = target.resolve(&[], columns).map_err(|reason| source.invalid(reason))?;
+        Ok(Self { source, array, offset, rows, columns, wanted, read: 0 })
     }
-    let wanted = target.resolve(&[], columns).map_err(|reason| source.invalid(reason))?;
-    let target = wanted.map(|column| RawTarget::new(column_name(&[], 0, column), &source.path));
-    let width = columns - usize::from(wanted.is_some());
-    let known = if there.is_some() { rows * width } else { 0 };
-    let mut collector = Collector {
-        extent: if array.fortran { rows } else { columns },
-        target_place: wanted.and_then(|column| place_of(&array, column, columns)),
-        fortran: array.fortran,
-        fast: 0,
-        slow: 0,
-        values: Vec::with_capacity(known),
-        target,
-        cell: String::new(),
-    };
-    collector.collect(&mut source, &array, bytes)?;
-    let mut values = collector.values;
-    if array.fortran {
-        values = transpose(&values, &array, rows, width, wanted);
+
+    /// All rows at once.
+    pub(super) fn whole(mut self) -> Result<Dataset> {
+        self.part(self.rows)
     }
-    values.shrink_to_fit();
-    let features = Table { values: Values::Dense(values), columns: width, names: Vec::new(), first_index: 0 };
-    Ok(Dataset { features, target: collector.target, unread: None })
+
+    /// The next `rows` rows, of which there are so many.
+    fn part(&mut self, rows: usize) -> Result<Dataset> {
+        let target = self.wanted.map(|column| RawTarget::new(column_name(&[], 0, column), &self.source.path));
+        let width = self.columns - usize::from(self.wanted.is_some());
+        let fortran = self.array.fortran;
+        let mut collector = Collector {
+            extent: if fortran { rows } else { self.columns },
+            target_place: self.wanted.and_then(|column| place_of(&self.array, column, self.columns)),
+            fortran,
+            first: self.read,
+            fast: 0,
+            slow: 0,
+            values: Vec::with_capacity(if self.source.length.is_some() { rows * width } else { 0 }),
+            target,
+            cell: String::new(),
+        };
+        let size = self.array.element.size();
+        if fortran && rows < self.rows {
+            self.collect_strided(&mut collector, rows)?;
+        } else {
+            collector.collect(&mut self.source, &self.array, rows * self.columns * size)?;
+        }
+        self.read += rows;
+        if self.read == self.rows && !(fortran && rows < self.rows) {
+            self.source.expect_end()?;
+        }
+        let mut values = collector.values;
+        if fortran {
+            values = transpose(&values, &self.array, rows, width, self.wanted);
+        }
+        values.shrink_to_fit();
+        let features =
+            Table { values: Values::Dense(values), columns: width, names: Vec::new(), first_index: 0 };
+        Ok(Dataset { features, target: collector.target, unread: None })
+    }
+
+    /// Reads the next `rows` numbers of every column of an array that lies column by column.
+    fn collect_strided(&self, collector: &mut Collector, rows: usize) -> Result<()> {
+        let path = &self.source.path;
+        if self.source.length.is_none() {
+            return Err(self.source.invalid(
+                "a compressed array that lies column by column cannot be read in parts; decompress it, or save \
+                 numpy.ascontiguousarray of it",
+            ));
+        }
+        let failed = |source| Error::Io { path: path.clone(), source };
+        let mut file = File::open(path).map_err(failed)?;
+        let size = self.array.element.size();
+        let mut bytes = vec![0; rows * size];
+        for place in 0..self.columns {
+            let start = self.offset + ((place * self.rows + self.read) * size) as u64;
+            file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut bytes)).map_err(failed)?;
+            collector.decode(&bytes, &self.array)?;
+        }
+        Ok(())
+    }
+}
+
+impl InParts for Reader {
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn next(&mut self, rows: usize) -> Result<Option<Dataset>> {
+        match rows.min(self.rows - self.read) {
+            0 => Ok(None),
+            rows => self.part(rows).map(Some),
+        }
+    }
 }
 
 /// Where in the file a logical column lies.
@@ -255,6 +327,8 @@ struct Collector {
     extent: usize,
     target_place: Option<usize>,
     fortran: bool,
+    /// The row of the array that is the first here.
+    first: usize,
     fast: usize,
     slow: usize,
     values: Vec<f32>,
@@ -263,7 +337,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Reads `bytes` bytes, to which nothing may be left.
+    /// Reads `bytes` bytes.
     fn collect(&mut self, source: &mut Source, array: &Array, bytes: usize) -> Result<()> {
         let mut buffer = vec![0; CHUNK];
         let mut left = bytes;
@@ -273,11 +347,7 @@ impl Collector {
             left -= chunk.len();
             self.decode(chunk, array)?;
         }
-        match source.input.fill_buf() {
-            Ok([]) => Ok(()),
-            Ok(_) => Err(source.invalid("bytes follow the last element; a file holds one array")),
-            Err(error) => Err(source.io_error(error)),
-        }
+        Ok(())
     }
 
     fn decode(&mut self, chunk: &[u8], array: &Array) -> Result<()> {
@@ -299,6 +369,7 @@ impl Collector {
     #[inline]
     fn accept(&mut self, number: impl Number) -> Result<()> {
         let (row, place) = if self.fortran { (self.fast, self.slow) } else { (self.slow, self.fast) };
+        let row = self.first + row;
         self.fast += 1;
         if self.fast == self.extent {
             (self.fast, self.slow) = (0, self.slow + 1);

@@ -78,6 +78,13 @@ pub struct ReadOptions {
     pub first_index: Option<usize>,
 }
 
+impl ReadOptions {
+    /// The container of a file.
+    pub(super) fn format_of(&self, path: &Path) -> Result<Format> {
+        self.format.map_or_else(|| Format::of(path), Ok)
+    }
+}
+
 /// Reads a data file; the format is found from its name.
 pub fn read(path: &Path, target: TargetColumn) -> Result<Dataset> {
     read_with(path, &ReadOptions { target, ..ReadOptions::default() })
@@ -127,13 +134,29 @@ pub fn read_member_bytes(bytes: &[u8], name: &str) -> Result<Table> {
     npz::read(Cursor::new(bytes.to_vec()), Path::new("archive.npz"), name)
 }
 
+/// A file of which some rows are read at a time.
+pub(super) trait InParts {
+    /// Columns of the file, the target's too.
+    fn columns(&self) -> usize;
+
+    /// The next rows, at most so many; `None` at the end.
+    fn next(&mut self, rows: usize) -> Result<Option<Dataset>>;
+}
+
+/// Opens a file to be read in parts. Those of a LIBSVM file are alike where the options give its columns and its first index.
+pub(super) fn open(source: Source, options: &ReadOptions) -> Result<Box<dyn InParts>> {
+    Ok(match options.format_of(&source.path)? {
+        Format::Text => Box::new(csv::Reader::open(source, options, None)?),
+        Format::Tabs => Box::new(csv::Reader::open(source, options, Some(b'\t'))?),
+        Format::Libsvm => Box::new(libsvm::Reader::open(source, options)?),
+        Format::Npy => Box::new(npy::open(source, &options.target)?),
+        Format::Idx => Box::new(idx::open(source, &options.target)?),
+    })
+}
+
 /// Hands the bytes to the reader of their format.
 pub(super) fn parse(source: Source, options: &ReadOptions) -> Result<Dataset> {
-    let format = match options.format {
-        Some(format) => format,
-        None => Format::of(&source.path)?,
-    };
-    match format {
+    match options.format_of(&source.path)? {
         Format::Text => csv::read(source, options, None),
         Format::Tabs => csv::read(source, options, Some(b'\t')),
         Format::Libsvm => libsvm::read(source, options),

@@ -1,5 +1,6 @@
 //! Row-major views, converted to single precision tile by tile.
 
+use super::cache::CachedRows;
 use super::sparse::{Number, Sparse};
 use crate::error::{Error, Result};
 use crate::memory::room;
@@ -45,6 +46,14 @@ pub enum Rows<'a> {
     SparseSingle(Sparse<'a, f32>),
     /// Non-zeros in double precision, rounded and made dense one tile at a time.
     SparseDouble(Sparse<'a, f64>),
+    /// Single precision on disk, read one tile at a time.
+    Cached(CachedRows<'a>),
+}
+
+impl<'a> From<CachedRows<'a>> for Rows<'a> {
+    fn from(rows: CachedRows<'a>) -> Self {
+        Self::Cached(rows)
+    }
 }
 
 impl<'a> From<Sparse<'a, f32>> for Rows<'a> {
@@ -77,14 +86,16 @@ impl<'a> Rows<'a> {
             Self::Double(m) => m.columns,
             Self::SparseSingle(m) => m.columns(),
             Self::SparseDouble(m) => m.columns(),
+            Self::Cached(m) => m.columns(),
         }
     }
 
-    /// Whether these are the same numbers in memory; rows that are not dense are never said to be.
+    /// Whether these are the same numbers in memory or on disk; sparse rows are never said to be.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Single(own), Self::Single(other)) => std::ptr::eq(own.values(), other.values()),
             (Self::Double(own), Self::Double(other)) => std::ptr::eq(own.values(), other.values()),
+            (Self::Cached(own), Self::Cached(other)) => own.is(other),
             _ => false,
         }
     }
@@ -96,6 +107,7 @@ impl<'a> Rows<'a> {
             Self::Double(m) => m.values.len() / m.columns,
             Self::SparseSingle(m) => m.len(),
             Self::SparseDouble(m) => m.len(),
+            Self::Cached(m) => m.len(),
         }
     }
 
@@ -115,6 +127,7 @@ impl<'a> Rows<'a> {
             }
             Self::SparseSingle(m) => Self::SparseSingle(m.slice(range)),
             Self::SparseDouble(m) => Self::SparseDouble(m.slice(range)),
+            Self::Cached(m) => Self::Cached(m.slice(range)),
         }
     }
 
@@ -141,7 +154,27 @@ impl<'a> Rows<'a> {
                 m.append(0..m.len(), buffer);
                 buffer
             }
+            Self::Cached(m) => m.read(buffer),
         }
+    }
+
+    /// The first error there was in reading rows that are on disk. What was computed from rows since then is worth nothing.
+    pub fn fault(&self) -> Result<()> {
+        match self {
+            Self::Cached(m) => m.fault(),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was computed from the rows, unless they could not be read: then that is the error.
+    pub(crate) fn sound<T>(&self, outcome: Result<T>) -> Result<T> {
+        self.fault().and(outcome)
+    }
+
+    /// Hands over the rows tile by tile.
+    fn for_each_tile(&self, mut each: impl FnMut(&[f32])) {
+        let mut buffer = Vec::new();
+        tiles(self.len()).for_each(|tile| each(self.tile(tile, &mut buffer)));
     }
 
     /// Appends the rows with their zeros in double precision.
@@ -157,6 +190,7 @@ impl<'a> Rows<'a> {
                 let mut row = Vec::new();
                 (0..m.len()).for_each(|i| out.extend_from_slice(m.row(i, &mut row)));
             }
+            Self::Cached(_) => self.for_each_tile(|tile| out.extend(tile.iter().map(|&v| f64::from(v)))),
         }
     }
 
@@ -173,6 +207,7 @@ impl<'a> Rows<'a> {
                 let mut row = Vec::new();
                 (0..m.len()).for_each(|i| m.row(i, &mut row).iter().for_each(|v| each(v.word())));
             }
+            Self::Cached(_) => self.for_each_tile(|tile| tile.iter().for_each(|v| each(v.word()))),
         }
     }
 
@@ -191,6 +226,11 @@ impl<'a> Rows<'a> {
             }
             Self::SparseSingle(m) => m.non_zeros(row, out),
             Self::SparseDouble(m) => m.non_zeros(row, out),
+            Self::Cached(m) => {
+                let mut values = Vec::new();
+                let values = m.slice(row..row + 1).read(&mut values).iter().map(|&v| f64::from(v));
+                out.extend(values.enumerate().filter(|entry| entry.1 != 0.0));
+            }
         }
     }
 
@@ -201,6 +241,7 @@ impl<'a> Rows<'a> {
             Self::Double(m) => m.values[row * m.columns + column],
             Self::SparseSingle(m) => f64::from(m.value(row, column)),
             Self::SparseDouble(m) => m.value(row, column),
+            Self::Cached(m) => f64::from(m.value(row, column)),
         }
     }
 
@@ -223,6 +264,7 @@ impl<'a> Rows<'a> {
             }
             Self::SparseSingle(m) => m.append(rows, out),
             Self::SparseDouble(m) => m.append(rows, out),
+            Self::Cached(m) => m.gather(indices, out),
         }
         out
     }
@@ -241,6 +283,8 @@ impl<'a> Rows<'a> {
             }
             Self::SparseSingle(m) => m.offence(),
             Self::SparseDouble(m) => m.offence(),
+            // Readers refuse what is not finite before it comes to disk.
+            Self::Cached(m) => return m.fault(),
         };
         match offence {
             None => Ok(()),

@@ -75,6 +75,15 @@ impl Source {
         Ok(read > 0)
     }
 
+    /// Refuses bytes behind the last number of an array.
+    pub(super) fn expect_end(&mut self) -> Result<()> {
+        match self.input.fill_buf() {
+            Ok([]) => Ok(()),
+            Ok(_) => Err(self.invalid("bytes follow the last element; a file holds one array")),
+            Err(error) => Err(self.io_error(error)),
+        }
+    }
+
     /// Fills `bytes` from the input of a binary file.
     pub(super) fn read_exact(&mut self, bytes: &mut [u8], what: &str) -> Result<()> {
         match self.input.read_exact(bytes) {

@@ -2,6 +2,7 @@
 
 use super::cell::is_missing;
 use super::source::parse_error;
+use super::spellings::Spellings;
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,9 +17,26 @@ const MAX_GUESSED_CLASSES: usize = 20;
 pub struct RawTarget {
     name: String,
     path: PathBuf,
-    text: String,
-    ends: Vec<usize>,
+    pub(super) cells: Cells,
     not_a_number: Option<(usize, usize)>,
+}
+
+/// The cells of a target.
+#[derive(Clone, Debug)]
+pub(super) enum Cells {
+    /// As text.
+    Text { text: String, ends: Vec<usize> },
+    /// As numbers, all finite, of a file that holds no text; `single` where it holds single precision.
+    Numbers { values: Vec<f64>, single: bool },
+}
+
+/// A number as the shortest text that stands for it in its precision.
+pub(super) fn spelt(value: f64, single: bool) -> String {
+    if single {
+        (value as f32).to_string()
+    } else {
+        value.to_string()
+    }
 }
 
 /// What a label is compared by: numbers by their value, so that `1`, `1.0` and `+1` are one class, anything else as text.
@@ -69,15 +87,30 @@ pub struct Labels {
     pub indices: Vec<u32>,
 }
 
+impl Labels {
+    /// The position of every row's label among `known` classes, compared by [`label_key`]; the label that is none of them.
+    pub fn positions(&self, known: &[String]) -> Result<Vec<f32>, &str> {
+        let places: HashMap<_, _> =
+            known.iter().enumerate().map(|(place, name)| (label_key(name), place as f32)).collect();
+        let place_of = |label: &'_ String| places.get(&label_key(label)).copied();
+        let own: Vec<_> = self.classes.iter().map(place_of).collect();
+        self.indices.iter().map(|&i| own[i as usize].ok_or(self.classes[i as usize].as_str())).collect()
+    }
+}
+
 impl RawTarget {
     pub(super) fn new(name: impl Into<String>, path: &Path) -> Self {
         Self {
             name: name.into(),
             path: path.to_path_buf(),
-            text: String::new(),
-            ends: Vec::new(),
+            cells: Cells::Text { text: String::new(), ends: Vec::new() },
             not_a_number: None,
         }
+    }
+
+    /// A target of numbers, all finite.
+    pub(super) fn of_numbers(name: impl Into<String>, path: &Path, values: Vec<f64>, single: bool) -> Self {
+        Self { cells: Cells::Numbers { values, single }, ..Self::new(name, path) }
     }
 
     /// Adds the target of the next row, found on `line`.
@@ -87,11 +120,22 @@ impl RawTarget {
             return Err(self.error(line, &format!("is {cell:?}; remove such rows first")));
         }
         if self.not_a_number.is_none() && number.is_err() {
-            self.not_a_number = Some((self.ends.len(), line));
+            self.not_a_number = Some((self.len(), line));
         }
-        self.text.push_str(cell);
-        self.ends.push(self.text.len());
+        match &mut self.cells {
+            Cells::Text { text, ends } => {
+                text.push_str(cell);
+                ends.push(text.len());
+            }
+            Cells::Numbers { values, .. } => values.extend(number),
+        }
         Ok(())
+    }
+
+    /// The rows there are, which are taken out.
+    pub(super) fn take(&mut self) -> Self {
+        let empty = Self::new(self.name.clone(), &self.path);
+        std::mem::replace(self, empty)
     }
 
     /// The error of a row whose target has this `fault`.
@@ -104,20 +148,41 @@ impl RawTarget {
         &self.name
     }
 
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends the numbers of rows that are all numbers.
+    pub(super) fn append_numbers(&self, out: &mut Vec<f64>) {
+        match &self.cells {
+            Cells::Numbers { values, .. } => out.extend_from_slice(values),
+            Cells::Text { .. } => out.extend(self.iter().filter_map(|cell| cell.parse::<f64>().ok())),
+        }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        match &self.cells {
+            Cells::Text { ends, .. } => ends.len(),
+            Cells::Numbers { values, .. } => values.len(),
+        }
     }
 
     /// Whether there is no row at all.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// The text of each row.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| self.text.get(start..end).unwrap_or_default())
+    pub fn iter(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        (0..self.len()).map(|row| match &self.cells {
+            Cells::Text { text, ends } => {
+                let start = row.checked_sub(1).map_or(0, |before| ends[before]);
+                Cow::Borrowed(text.get(start..ends[row]).unwrap_or_default())
+            }
+            Cells::Numbers { values, single } => Cow::Owned(spelt(values[row], *single)),
+        })
     }
 
     /// Whether every row is a number.
@@ -127,55 +192,43 @@ impl RawTarget {
 
     /// The target of a regression; an error names the first line that is not a number.
     pub fn numbers(&self) -> Result<Vec<f64>> {
-        if let Some((row, line)) = self.not_a_number {
-            let text = self.iter().nth(row).unwrap_or_default();
-            let fault =
-                format!("is {text:?}, not a number; correct it, or fit a classifier if it is a class");
+        if let Some((line, fault)) = self.fault() {
             return Err(self.error(line, &fault));
         }
-        Ok(self.iter().filter_map(|cell| cell.parse().ok()).collect())
+        let mut numbers = Vec::with_capacity(self.len());
+        self.append_numbers(&mut numbers);
+        Ok(numbers)
     }
 
     /// The target of a classification. Labels are compared by [`label_key`]: `1` and `1.0` are one class.
     pub fn labels(&self) -> Labels {
-        // Each spelling has its key made once.
-        let (mut spellings, mut classes): (HashMap<&str, u32>, HashMap<Cow<'_, str>, u32>) =
-            Default::default();
-        let mut indices = Vec::with_capacity(self.len());
-        let mut order: Vec<(&str, u32)> = Vec::new();
-        for cell in self.iter() {
-            let class = *spellings.entry(cell).or_insert_with(|| {
-                *classes.entry(label_key(cell)).or_insert_with(|| {
-                    order.push((cell, order.len() as u32));
-                    order.len() as u32 - 1
-                })
-            });
-            indices.push(class);
-        }
-        if self.is_numeric() {
-            let number = |cell: &str| cell.parse().unwrap_or(f64::NAN);
-            order.sort_by(|a, b| number(a.0).total_cmp(&number(b.0)).then(a.0.cmp(b.0)));
-        } else {
-            order.sort_unstable();
-        }
-        let mut rank = vec![0; order.len()];
-        for (position, &(_, index)) in order.iter().enumerate() {
-            rank[index as usize] = position as u32;
-        }
-        indices.iter_mut().for_each(|index| *index = rank[*index as usize]);
-        Labels { classes: order.into_iter().map(|(cell, _)| cell.to_owned()).collect(), indices }
+        let mut spellings = Spellings::default();
+        let codes = spellings.codes(self, usize::MAX).unwrap_or_default();
+        spellings.labels(&codes, self.is_numeric())
     }
 
     /// Text is classes; so are whole numbers with at most 20 distinct values, each taken twice on average.
     /// Anything else is a quantity. Say which it was: a guess should be seen.
     pub fn guess(&self) -> Result<Target> {
-        if self.is_numeric() {
-            let numbers = self.numbers()?;
-            if !few_whole_numbers(&numbers) {
-                return Ok(Target::Numbers(numbers));
-            }
+        match self.is_numeric() {
+            true => guess(self.numbers()?, || Ok(self.labels())),
+            false => Ok(Target::Labels(self.labels())),
         }
-        Ok(Target::Labels(self.labels()))
+    }
+
+    /// The first line that is not a number, and why it is refused.
+    pub(super) fn fault(&self) -> Option<(usize, String)> {
+        let (row, line) = self.not_a_number?;
+        let text = self.iter().nth(row).unwrap_or_default();
+        Some((line, format!("is {text:?}, not a number; correct it, or fit a classifier if it is a class")))
+    }
+}
+
+/// What numbers are, where nobody said.
+pub(super) fn guess(numbers: Vec<f64>, labels: impl FnOnce() -> Result<Labels>) -> Result<Target> {
+    match few_whole_numbers(&numbers) {
+        true => labels().map(Target::Labels),
+        false => Ok(Target::Numbers(numbers)),
     }
 }
 

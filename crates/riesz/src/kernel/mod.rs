@@ -33,7 +33,7 @@ pub use skewed::{SkewedChiSquared, SkewedIntersection};
 pub use user::{BoxError, FeatureTile, UserKernel};
 
 use crate::compute::Input;
-use crate::data::Rows;
+use crate::data::{tiles, Rows};
 use crate::error::{in_range, non_negative, positive, Error, Result};
 use crate::random::{normals, Address, Stream};
 use homogeneous::Homogeneous;
@@ -214,11 +214,12 @@ impl KernelSpec {
             let Some((least, included)) = kernel.least() else { continue };
             let outside = |v: f64| if included { v < least } else { v <= least };
             let mut values = Vec::new();
-            for row in 0..rows.len() {
+            for tile in tiles(rows.len()) {
                 values.clear();
-                rows.slice(row..row + 1).append_doubles(&mut values);
-                if let Some(column) = values.iter().position(|&value| outside(value)) {
-                    let (kernel, value) = (kernel.to_string(), values[column]);
+                rows.slice(tile.clone()).append_doubles(&mut values);
+                if let Some(place) = values.iter().position(|&value| outside(value)) {
+                    let (kernel, value) = (kernel.to_string(), values[place]);
+                    let (row, column) = (tile.start + place / rows.columns(), place % rows.columns());
                     return Err(Error::Domain { kernel, value, row, column, least, included });
                 }
             }

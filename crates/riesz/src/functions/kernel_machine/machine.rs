@@ -149,7 +149,8 @@ impl KernelMachine {
             Some(_) => Fingerprint::of_rows(prepared.rows()?, &prepared.targets, &prepared.weights),
             None => Fingerprint::default(),
         };
-        let outcome = Fit::new(options, loss.clone(), &prepared, print)?.run(control)?;
+        let fitted = Fit::new(options, loss.clone(), &prepared, print)?.run(control);
+        let outcome = data.rows.sound(fitted)?;
         let mut header = Header::new(options, loss, &outcome.f, outcome.standard);
         (header.calibration, header.history) = (outcome.calibration, outcome.history);
         header.seen = effective_rows(&prepared.weights);
@@ -170,8 +171,9 @@ impl KernelMachine {
         check_targets(&loss, options.task, data)?;
         let (targets, weights) = labels(data, options.task, &loss);
         let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
-        let stream =
-            Stream::begin(options, &|units| loss_in(&loss, options.task, units), labelled, course, control)?;
+        let begun =
+            Stream::begin(options, &|units| loss_in(&loss, options.task, units), labelled, course, control);
+        let stream = data.rows.sound(begun)?;
         let f = stream.function();
         let header = Header::new(options, loss, &f, stream.standard);
         Ok(Self { f, header, class_names: Vec::new(), stream: Some(stream) })
@@ -202,7 +204,8 @@ impl KernelMachine {
         let stream = self.stream.get_or_insert_with(|| {
             Stream::after(self.f.clone(), self.header.standard, self.header.seen, options)
         });
-        stream.learn(options, &|units| loss_in(loss, options.task, units), labelled, control)?;
+        let learnt = stream.learn(options, &|units| loss_in(loss, options.task, units), labelled, control);
+        data.rows.sound(learnt)?;
         self.f = stream.function();
         self.header.describe(&self.f, stream.standard);
         Ok(())
@@ -218,7 +221,7 @@ impl KernelMachine {
         rows.check_finite("X")?;
         self.f.map().kernel.check_domain(rows)?;
         let mut out = vec![0.0; rows.len() * self.outputs()];
-        self.f.evaluate(rows, &mut out)?;
+        rows.sound(self.f.evaluate(rows, &mut out))?;
         Ok(out)
     }
 

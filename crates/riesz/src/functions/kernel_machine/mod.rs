@@ -2,6 +2,7 @@
 
 mod calibration;
 mod evidence;
+mod files;
 mod findings;
 mod fit;
 mod machine;
@@ -12,6 +13,7 @@ pub(super) mod stream;
 pub(super) mod training;
 
 pub use calibration::Calibration;
+pub use files::FilesSeen;
 pub use machine::{HistoryEntry, KernelMachine, Summary};
 pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};
 pub use training::Training;

@@ -33,7 +33,8 @@ impl Monitor<BlockDescent> for Watch<'_> {
     }
 
     fn observe(&mut self, state: &BlockState, info: BlockInfo) -> Result<Progress> {
-        let Contest { loss, targets, held, error, .. } = *self.contest;
+        let Contest { rows, loss, targets, held, error, .. } = *self.contest;
+        rows.fault()?;
         let held_out_loss = Some(weighted_loss(loss, targets, held, &state.predictions));
         let held_out_error = error(&state.predictions);
         let block = self.history.len() + 1;

@@ -221,6 +221,7 @@ impl Monitor<BlockDescent> for Watch<'_, '_> {
     }
 
     fn observe(&mut self, state: &BlockState, info: BlockInfo) -> Result<Progress> {
+        self.fit.rows.fault()?;
         let progress = self.fit.progress(state, info.loss, self.phase, self.most);
         if self.phase == Phase::Fit {
             let Progress { done: block, loss, held_out_loss, held_out_error, .. } = progress;
@@ -240,6 +241,7 @@ impl Monitor<Sweep<'_>> for Watch<'_, '_> {
     }
 
     fn observe(&mut self, state: &BlockState, info: BlockInfo) -> Result<Progress> {
+        self.fit.rows.fault()?;
         self.sweeps -= 1;
         Ok(self.fit.progress(state, info.loss, self.phase, self.most))
     }
