@@ -31,7 +31,7 @@ pub type Use = Box<dyn FnOnce()>;
 pub type Reader = fn(&[u8]) -> Option<Use>;
 
 /// Every reader by the name of its seeds and of its libFuzzer target.
-pub const READERS: [(&str, Reader); 21] = [
+pub const READERS: [(&str, Reader); 22] = [
     ("container", container),
     ("model", model),
     ("gaussian_process", gaussian_process),
@@ -53,6 +53,7 @@ pub const READERS: [(&str, Reader); 21] = [
     ("npz", npz),
     ("idx", idx),
     ("gz", gz),
+    ("parquet", parquet),
 ];
 
 /// Any file of the library.
@@ -283,6 +284,11 @@ pub fn npy(bytes: &[u8]) -> Option<Use> {
 /// The container of MNIST.
 pub fn idx(bytes: &[u8]) -> Option<Use> {
     data("t.idx", bytes)
+}
+
+/// A Parquet file.
+pub fn parquet(bytes: &[u8]) -> Option<Use> {
+    data("t.parquet", bytes)
 }
 
 /// Compressed text.

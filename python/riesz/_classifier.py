@@ -1,5 +1,6 @@
 """Classification."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,10 @@ from sklearn.utils import compute_class_weight
 from riesz._arguments import named
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
+from riesz._files import Paths, classes_named, collected, describe, listed, parts_of
 from riesz._kernel_machine import KernelMachine
-from riesz._labels import Labels, positions
+from riesz._labels import Labels, classes_of, positions
+from riesz._riesz import classes_in_files
 from riesz._rows import sample_weights
 from riesz._saved import plain
 from riesz._settings import settings_of
@@ -134,8 +137,90 @@ class KernelClassifier(Labels, KernelMachine):
         -------
         ndarray of shape (n,)
         """
-        X = self._rows(X)
-        labels: NDArray[Any] = self.classes_[self._model.classes(X, n_jobs=self.n_jobs)]
+        return self._answer(self._rows(X))
+
+    def fit_files(
+        self,
+        paths: Paths,
+        target: int | str | None = None,
+        *,
+        memory: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        classes: ArrayLike | None = None,
+    ) -> "KernelClassifier":
+        """Learn from data files, which may be larger than memory.
+
+        Files are read in parts. Rows that fit into memory are kept there; others go to a file of
+        rows in single precision, from which they are read again and again, and what is learnt is
+        the same to the last bit. ``solver="stream"`` without a cache learns from rows as they are
+        read, mixed within a part, and keeps none.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            CSV, TSV, LIBSVM, NumPy (.npy) or Parquet files of one format with the same columns, or
+            folders of them.
+        target : int or str, optional
+            The column to learn, by number counted from 0 or by name; the last unless given.
+        memory : int, optional
+            Bytes of memory to count with; all there are unless given. Rows that need more than a
+            quarter of it are read from disk.
+        cache : path, optional
+            A folder in which the rows are kept, in single precision, to be found the next time. A
+            cache of files that have changed is made anew.
+        classes : array-like, optional
+            All labels there are, which spares a stream from looking through the files for them.
+
+        Returns
+        -------
+        self
+        """
+        if self.solver == "stream" and cache is None:
+            return self._stream_labels(paths, target, classes)
+        rows = collected(paths, target, memory, cache)
+        names, codes = rows.labels()
+        found = classes_named(names)
+        if len(names) < 2:
+            raise InvalidInput(f"only one class in the data ({names[0]}); there must be two")
+        labels = codes.astype(np.intp)
+        weights = self._weights(found, labels, None)
+        machine = self._learn(rows, labels.astype(np.float32), weights, len(names), streaming=False)
+        describe(self, rows.names, rows.shape[1], rows.target)
+        return self._named(machine, found)
+
+    def _stream_labels(
+        self, paths: Paths, target: int | str | None, classes: ArrayLike | None
+    ) -> "KernelClassifier":
+        """Learn from labelled rows as they are read."""
+        if self.class_weight is not None:
+            raise InvalidInput(
+                "class_weight needs all rows; name a cache, or solver='block', to weigh the"
+                " classes of files"
+            )
+        if classes is None:
+            names = classes_in_files(listed(paths), target)
+        else:
+            names = [str(label) for label in classes_of(classes).tolist()]
+        machine = self._stream_files(paths, target, names)
+        return self._named(machine, classes_named(names))
+
+    def predict_files(self, paths: Paths) -> NDArray[Any]:
+        """Return the labels of the rows of data files, which are read part by part.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            Files with the columns of the fit, by name where they have names, or folders of them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.concatenate([self._answer(part) for part in parts_of(self, paths)])
+
+    def _answer(self, rows: Any) -> NDArray[Any]:
+        """Return the labels of rows that were checked."""
+        labels: NDArray[Any] = self.classes_[self._model.classes(rows, n_jobs=self.n_jobs)]
         return labels
 
     def _weights(

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._errors import InvalidInput
+from riesz._files import Paths, describe, listed
 from riesz._progress import progress
-from riesz._riesz import Machine
+from riesz._riesz import FileRows, Machine, stream_files
 from riesz._rows import Rows
 from riesz._saved import Saved
 from riesz._settings import settings_of
@@ -70,9 +71,24 @@ class KernelMachine(Rows, Saved[Machine]):
             )
         super().save(path)
 
+    def _stream_files(self, paths: Paths, target: int | str | None, classes: list[str]) -> Machine:
+        """Learn from files as they are read."""
+        settings = self._settings() | {"classes": len(classes) or None}
+        with progress(self.verbose) as observer:
+            machine, names, columns, name = stream_files(
+                listed(paths),
+                target,
+                settings=settings,
+                classes=classes,
+                n_jobs=self.n_jobs,
+                observer=observer,
+            )
+        describe(self, names, columns, name)
+        return machine
+
     def _learn(
         self,
-        X: NDArray[Any],
+        X: NDArray[Any] | FileRows,
         y: NDArray[np.float32],
         weights: NDArray[np.float32] | None,
         classes: int | None,

@@ -68,9 +68,11 @@ class KernelQuantileRegressor(Regression):
         -------
         ndarray of shape (n, quantiles), or (n,) where ``quantiles`` is a number
         """
-        X = self._rows(X)
+        return self._answer(self._rows(X))
+
+    def _answer(self, rows: Any) -> NDArray[Any]:
         evaluate = self._model.predict if self.non_crossing else self._model.decision
-        values = evaluate(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        values = evaluate(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
         return values[:, 0] if np.ndim(self.quantiles) == 0 else values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

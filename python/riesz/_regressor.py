@@ -1,5 +1,6 @@
 """Regression."""
 
+import os
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from sklearn.utils import Tags
 
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
+from riesz._files import Paths, collected, describe, parts_of
 from riesz._kernel_machine import KernelMachine, loss_name
 from riesz._rows import sample_weights
 
@@ -73,6 +75,66 @@ class Regression(RegressorMixin, KernelMachine):
         else:
             raise InvalidInput(f"y has shape {y.shape}, expected {(X.shape[0], *self._targets)}")
         return self._fitted(machine)
+
+    def fit_files(
+        self: _Self,
+        paths: Paths,
+        target: int | str | None = None,
+        *,
+        memory: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> _Self:
+        """Learn from data files, which may be larger than memory.
+
+        Files are read in parts. Rows that fit into memory are kept there; others go to a file of
+        rows in single precision, from which they are read again and again, and what is learnt is
+        the same to the last bit. ``solver="stream"`` without a cache learns from rows as they are
+        read, mixed within a part, and keeps none.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            CSV, TSV, LIBSVM, NumPy (.npy) or Parquet files of one format with the same columns, or
+            folders of them.
+        target : int or str, optional
+            The column to learn, by number counted from 0 or by name; the last unless given.
+        memory : int, optional
+            Bytes of memory to count with; all there are unless given. Rows that need more than a
+            quarter of it are read from disk.
+        cache : path, optional
+            A folder in which the rows are kept, in single precision, to be found the next time. A
+            cache of files that have changed is made anew.
+
+        Returns
+        -------
+        self
+        """
+        if self.solver == "stream" and cache is None:
+            machine = self._stream_files(paths, target, [])
+        else:
+            rows = collected(paths, target, memory, cache)
+            machine = self._learn(rows, rows.numbers(), None, None, streaming=False)
+            describe(self, rows.names, rows.shape[1], rows.target)
+        self._targets = ()
+        return self._fitted(machine)
+
+    def predict_files(self, paths: Paths) -> NDArray[Any]:
+        """Return predictions for the rows of data files, which are read part by part.
+
+        Parameters
+        ----------
+        paths : path or list of paths
+            Files with the columns of the fit, by name where they have names, or folders of them.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, targets)
+        """
+        return np.concatenate([self._answer(part) for part in parts_of(self, paths)])
+
+    def _answer(self, rows: Any) -> NDArray[Any]:
+        """Return predictions for rows that were checked."""
+        raise NotImplementedError
 
     def _numbers(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
@@ -142,8 +204,10 @@ class KernelRegressor(MultiOutputMixin, Regression):
         ndarray of shape (n,) or (n, targets)
             The mean of each row's targets for "square" and "poisson", the median for "absolute".
         """
-        X = self._rows(X)
-        values = self._model.predict(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        return self._answer(self._rows(X))
+
+    def _answer(self, rows: Any) -> NDArray[Any]:
+        values = self._model.predict(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
         return values.reshape(-1, *self._targets)
 
     def __sklearn_tags__(self) -> Tags:

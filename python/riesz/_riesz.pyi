@@ -14,7 +14,38 @@ class _Csr(Protocol):
     indices: NDArray[np.int32] | NDArray[np.int64]
     data: NDArray[np.float32] | NDArray[np.float64]
 
-_Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr
+class FileRows:
+    @staticmethod
+    def collect(
+        paths: list[str | os.PathLike[str]],
+        target: int | str | None = None,
+        *,
+        memory: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+    ) -> FileRows: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    def numbers(self) -> NDArray[np.float32]: ...
+    def labels(self) -> tuple[list[str], NDArray[np.uint32]]: ...
+
+class FileParts:
+    @staticmethod
+    def open(
+        paths: list[str | os.PathLike[str]],
+        columns: int,
+        names: list[str],
+        unread: str | None = None,
+    ) -> FileParts: ...
+    def read(self) -> NDArray[np.float32] | None: ...
+
+_Table: TypeAlias = NDArray[np.float32] | NDArray[np.float64] | _Csr | FileRows
 _Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 
 __version__: str
@@ -23,6 +54,19 @@ def main(argv: list[str]) -> int: ...
 def simd_path() -> str: ...
 def loss_names(classification: bool) -> list[str]: ...
 def file_kind(path: str | os.PathLike[str]) -> str | None: ...
+def classes_in_files(
+    paths: list[str | os.PathLike[str]], target: int | str | None = None
+) -> list[str]: ...
+def stream_files(
+    paths: list[str | os.PathLike[str]],
+    target: int | str | None = None,
+    *,
+    settings: dict[str, Any],
+    classes: list[str],
+    n_jobs: int | None = None,
+    observer: Callable[[str, int, int, float, float | None, float | None, float], object]
+    | None = None,
+) -> tuple[Machine, list[str], int, str]: ...
 def fit_features(
     x: _Table,
     *,

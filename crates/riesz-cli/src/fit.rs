@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `riesz fit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Data: .csv, .tsv, .libsvm, .npy or .idx, also with .gz; several files of one format, or a folder of them
+    /// Data: .csv, .tsv, .libsvm, .npy, .idx, also with .gz, or .parquet; several files of one format, or a folder of them
     #[arg(required = true)]
     data: Vec<PathBuf>,
     /// The column to learn: last, first, its name, or its number counted from 0
@@ -187,7 +187,9 @@ fn fit(arguments: &Arguments, control: &mut Control<'_>) -> Outcome<(Known, Kern
     let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };
     let Labelled { known, features, targets } = Labelled::read(&arguments.data, &collect, meant, &mut told)?;
     let training = Training { rows: features.rows()?, targets: &targets, weights: None };
-    let machine = KernelMachine::fit(&checked(known.task())?, &training, control)?;
+    let options = checked(known.task())?;
+    arguments.check_memory(&options, &known)?;
+    let machine = KernelMachine::fit(&options, &training, control)?;
     Ok((known, machine))
 }
 
@@ -196,6 +198,20 @@ impl Arguments {
     fn collect(&self) -> Collect {
         let read = ReadOptions { target: target_column(&self.target), ..ReadOptions::default() };
         Collect { read, memory: self.memory.map(|bytes| bytes / 4), folder: self.cache.clone() }
+    }
+
+    /// Refuses a fit that needs more than the memory it may take.
+    fn check_memory(&self, options: &Options, known: &Known) -> Outcome<()> {
+        let needed = KernelMachine::memory(options, known.rows, known.width);
+        match self.memory {
+            Some(limit) if needed > limit as f64 => {
+                let (rows, needed) = (grouped(known.rows), (needed / 1024_f64.powi(2)).ceil());
+                let message = format!("{rows} rows need about {needed} MiB beside the rows themselves");
+                Err(Failure::bad_input(message)
+                    .hint("raise --memory, lower --block-size, or take --solver stream, which keeps nothing per row"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether rows are learnt from as they are read: a stream from several files, or within a limit.

@@ -301,3 +301,49 @@ fn a_stand_in_runs_the_recipe_of_given_features() {
     assert!(text(&folder.bytes("results/F7.csv")).starts_with("blocks,features,loss,held_out_loss"));
     assert!(text(&folder.bytes("results/F7.svg")).starts_with("<svg"));
 }
+
+/// Several files, a folder, rows on disk and a cache lead to one model; predictions of a folder are those of its files.
+#[test]
+fn files_and_folders_are_one_table() {
+    let folder = Folder::new("several");
+    let rows = |range: std::ops::Range<usize>| {
+        let mut text = "a,b,y\n".to_owned();
+        for i in range {
+            let (a, b) = ((i * 37 % 101) as f64 / 50.0, (i * 53 % 97) as f64 / 50.0);
+            text += &format!("{a},{b},{}\n", if a > b { "up" } else { "down" });
+        }
+        text
+    };
+    std::fs::create_dir(folder.path("parts")).unwrap();
+    folder.write("all.csv", &rows(0..2_500));
+    folder.write("parts/1.csv", &rows(0..900));
+    folder.write("parts/2.csv", &rows(900..2_500));
+    let common = "--target y --max-blocks 3 --block-size 64";
+    folder.succeed(&format!("fit all.csv {common} --model all"));
+    let model = std::fs::read(folder.path("all")).unwrap();
+    for (data, more) in [
+        ("parts", ""),
+        ("parts/1.csv parts/2.csv", "--memory 60M"),
+        ("parts", "--cache cache"),
+        ("parts", "--cache cache --remove-cache"),
+    ] {
+        let said = folder.succeed(&format!("fit {data} {common} {more} --model other"));
+        assert!(said.contains("2,500") && (said.contains(".rows") == more.contains("--cache")), "{said}");
+        assert!(std::fs::read(folder.path("other")).unwrap() == model, "{data} {more}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path("cache")).unwrap().count(), 0);
+    let whole = folder.succeed("predict all all.csv --target y --probabilities");
+    assert_eq!(folder.succeed("predict all parts --target y --probabilities"), whole);
+    folder.succeed("predict all parts --out out.csv");
+    assert_eq!(std::fs::read_to_string(folder.path("out.csv")).unwrap().lines().count(), 2_501);
+    // All or nothing: an error in the second file leaves what was there.
+    folder.write("parts/3.csv", "a,b,y\n1,oops,up\n");
+    assert!(folder.fail("predict all parts --target y --out out.csv", 2).contains("3.csv, line 2"));
+    assert_eq!(std::fs::read_to_string(folder.path("out.csv")).unwrap().lines().count(), 2_501);
+    std::fs::remove_file(folder.path("parts/3.csv")).unwrap();
+    let said = folder.succeed("fit parts --target y --solver stream --model stream --test all.csv");
+    assert!(said.contains("read straight through"), "{said}");
+    let refused = folder.fail(&format!("fit parts {common} --model m --memory 1M"), 2);
+    assert!(refused.contains("2,500 rows need about") && refused.contains("--solver stream"), "{refused}");
+    assert!(folder.fail("fit parts --target y --model m --memory little", 2).contains("800M"));
+}

@@ -1,5 +1,6 @@
 //! NumPy arrays, borrowed in and moved out.
 
+use crate::collected::FileRows;
 use crate::errors::{to_py, InvalidInput};
 use numpy::{ndarray::Dimension, Ix1, Ix2, IxDyn};
 use numpy::{
@@ -22,6 +23,9 @@ pub enum Table<'py> {
     /// Made dense tile by tile.
     #[pyo3(transparent, annotation = "sparse array by rows")]
     Sparse(Csr<'py>),
+    /// Read from where they are kept.
+    #[pyo3(transparent, annotation = "rows of files")]
+    Files(PyRef<'py, FileRows>),
 }
 
 /// The arrays of a sparse matrix, by SciPy's names.
@@ -59,6 +63,7 @@ impl Table<'_> {
             Self::Single(x) => Rows::single(values("X", x)?, x.shape()[1]),
             Self::Double(x) => Rows::double(values("X", x)?, x.shape()[1]),
             Self::Sparse(x) => return x.rows(),
+            Self::Files(x) => return x.rows(),
         }
         .map_err(to_py)
     }

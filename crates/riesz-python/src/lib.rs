@@ -6,6 +6,7 @@
 mod arrays;
 mod attend;
 mod chain;
+mod collected;
 mod density;
 mod detector;
 mod environment;
@@ -36,6 +37,7 @@ mod _riesz {
     #[pymodule_export]
     use crate::{
         chain::Chain,
+        collected::{classes_in_files, stream_files, FileParts, FileRows},
         density::Density,
         detector::Detector,
         environment::Environment,

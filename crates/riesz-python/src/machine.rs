@@ -23,6 +23,13 @@ pub struct Machine {
     kernel: Option<Py<PyAny>>,
 }
 
+impl Machine {
+    /// A machine and its kernel, where that is a function.
+    pub(crate) fn of(machine: KernelMachine, kernel: Option<Py<PyAny>>) -> Self {
+        Self { machine, kernel }
+    }
+}
+
 #[pymethods]
 impl Machine {
     /// Fits to rows `x`, targets `y` (numbers, or class indices where `settings` has classes) and sample weights. `streaming` makes
@@ -124,7 +131,7 @@ impl Wraps for Machine {
     }
 
     fn wrap(machine: KernelMachine) -> Self {
-        Self { machine, kernel: None }
+        Self::of(machine, None)
     }
 }
 
@@ -143,7 +150,7 @@ answers! {
 }
 
 /// The kernel, where it is a Python function.
-fn function_of(settings: &Bound<'_, PyDict>) -> PyResult<Option<Py<PyAny>>> {
+pub(crate) fn function_of(settings: &Bound<'_, PyDict>) -> PyResult<Option<Py<PyAny>>> {
     let kernel = settings.get_item("kernel")?.filter(|kernel| kernel.is_callable());
     Ok(kernel.map(Bound::unbind))
 }

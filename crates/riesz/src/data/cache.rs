@@ -437,3 +437,34 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> io::Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that is full says so, and where to go.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_is_an_error() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut writer = Writer::over(full, Path::new("/rows/cache"));
+        let rows = vec![1.0; 2 * BUFFER];
+        let error = writer.push(&rows).unwrap_err().to_string();
+        assert!(
+            error.starts_with("/rows/cache: No space left") && error.contains("another folder"),
+            "{error}"
+        );
+    }
+
+    /// What is not finished leaves no file.
+    #[test]
+    fn an_unfinished_cache_is_not_left_behind() {
+        let folder = std::env::temp_dir().join(format!("riesz-unfinished-{}", std::process::id()));
+        let mut writer = Writer::create(&folder.join("a.rows")).unwrap();
+        writer.push(&[1.0; 4]).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        drop(writer);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

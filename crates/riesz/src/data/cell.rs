@@ -42,8 +42,6 @@ pub(super) fn leading_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
     ];
     let negative = bytes.first() == Some(&b'-');
     let start = usize::from(negative);
-    // Nineteen digits fit into 64 bits; what is cut off makes the caller look again.
-    let bytes = &bytes[..bytes.len().min(start + 19)];
     let mut mantissa = 0;
     let whole = leading_digits(bytes, start, &mut mantissa);
     let (mut end, mut decimals) = (whole, 0);
@@ -51,7 +49,8 @@ pub(super) fn leading_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
         end = leading_digits(bytes, whole + 1, &mut mantissa);
         decimals = end - whole - 1;
     }
-    if whole - start + decimals == 0 || mantissa > 1 << 53 {
+    // Nineteen digits fit into 64 bits; of more the caller looks again.
+    if !(1..=19).contains(&(whole - start + decimals)) || mantissa > 1 << 53 {
         return None;
     }
     let value = if decimals == 0 { mantissa as f64 } else { mantissa as f64 / POWERS[decimals] };
@@ -63,11 +62,31 @@ pub(super) fn leading_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
     Some((if negative { -value } else { value } as f32, end))
 }
 
-/// Appends the digits from `place` on to `mantissa` and returns the place behind them.
+/// Appends the digits from `place` on to `mantissa` and returns the place behind them; beyond 19 digits the number is another.
 #[inline]
 fn leading_digits(bytes: &[u8], mut place: usize, mantissa: &mut u64) -> usize {
+    const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    // Eight bytes at a time: the digits among them are pushed to the end of eight, zeros before them, and added up in pairs.
+    while let Some(word) = bytes.get(place..).and_then(|rest| rest.first_chunk()) {
+        let digits = u64::from_le_bytes(*word) ^ 0x3030_3030_3030_3030;
+        let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+        let count = others.trailing_zeros() as usize / 8;
+        if count == 0 {
+            return place;
+        }
+        let pairs = digits << (64 - 8 * count);
+        let pairs = pairs.wrapping_mul(10).wrapping_add(pairs >> 8);
+        let low = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
+        let high = (pairs >> 16 & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
+        let value = low.wrapping_add(high) >> 32;
+        *mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(value);
+        place += count;
+        if count < 8 {
+            return place;
+        }
+    }
     while let Some(digit) = bytes.get(place).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit <= 9) {
-        *mantissa = *mantissa * 10 + u64::from(digit);
+        *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
         place += 1;
     }
     place
@@ -95,6 +114,19 @@ mod tests {
             let decimals = (digits - 1 - tie.log10().floor() as i32) as usize;
             let text = format!("{near:.decimals$}");
             prop_assert_eq!(parse_f32(text.as_bytes()), text.parse::<f32>().ok(), "{}", text);
+        }
+
+        /// However many digits there are, and whatever follows them.
+        #[test]
+        fn digits_are_read_eight_at_a_time(text in "-?[0-9]{1,24}[.]?[0-9]{0,24}", behind in "[,;a-z\\n ]{0,9}") {
+            let whole = format!("{text}{behind}");
+            let found = leading_decimal(whole.as_bytes());
+            if let Some((value, length)) = found {
+                prop_assert_eq!(length, text.len());
+                prop_assert_eq!(Some(value), text.parse::<f32>().ok());
+            }
+            let digits = text.bytes().filter(u8::is_ascii_digit).count();
+            prop_assert!(found.is_some() || digits > 15 || text.contains('.'), "{}", text);
         }
 
         #[test]

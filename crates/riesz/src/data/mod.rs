@@ -10,6 +10,7 @@ mod idx;
 mod libsvm;
 mod npy;
 mod npz;
+mod parquet;
 pub mod reader;
 mod records;
 mod rows;

@@ -28,7 +28,7 @@ struct Member {
 }
 
 /// Reads the array `name` of the archive `file`, found at `path`; trailing dimensions are flattened into columns.
-pub(super) fn read(mut file: impl Read + Seek + 'static, path: &Path, name: &str) -> Result<Table> {
+pub(super) fn read(mut file: impl Read + Seek + Send + 'static, path: &Path, name: &str) -> Result<Table> {
     let failed = |source| Error::Io { path: path.to_path_buf(), source };
     let members = directory(&mut file).map_err(failed)?;
     let wanted = format!("{name}.npy");
@@ -39,14 +39,18 @@ pub(super) fn read(mut file: impl Read + Seek + 'static, path: &Path, name: &str
     };
     skip_local_header(&mut file, member).map_err(failed)?;
     let packed = BufReader::new(file.take(member.packed));
-    let input: Box<dyn io::BufRead> = if member.deflated {
+    let input: Box<dyn io::BufRead + Send> = if member.deflated {
         Box::new(BufReader::new(Expanded::new(DeflateDecoder::new(packed), member.packed)))
     } else {
         Box::new(packed)
     };
     // What a compressed member claims to hold is not yet there.
     let length = (!member.deflated).then_some(member.size);
-    Ok(npy::read(Source { path: path.join(&member.name), input, length }, &TargetColumn::None)?.features)
+    Ok(npy::read(
+        Source { path: path.join(&member.name), input, length, is_file: false },
+        &TargetColumn::None,
+    )?
+    .features)
 }
 
 fn invalid(reason: impl Into<String>) -> io::Error {

@@ -6,13 +6,14 @@
 //! | `.libsvm` `.svm` `.svmlight` | `label index:value …`, made dense |
 //! | `.npy` | NumPy arrays; trailing dimensions are flattened into columns |
 //! | `.idx`, `…-ubyte` | the MNIST container |
+//! | `.parquet`, `.pq` | columns of numbers and truth values; text as the target |
 //!
 //! Each may be compressed (`.gz`); [`read_member`] takes one array out of an `.npz` archive. Missing and non-finite
 //! cells are refused by line and column: the library never imputes in silence. Memory stays within a small multiple of the
 //! (uncompressed) file; one that expands to more than 16 MiB and a hundred times its length is refused.
 
 use super::source::Source;
-use super::{csv, idx, libsvm, npy, npz};
+use super::{csv, idx, libsvm, npy, npz, parquet};
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::Cursor;
@@ -34,6 +35,8 @@ pub enum Format {
     Npy,
     /// The container of MNIST.
     Idx,
+    /// Columns of numbers, truth values and, for the target, text.
+    Parquet,
 }
 
 impl Format {
@@ -51,10 +54,11 @@ impl Format {
             "libsvm" | "svm" | "svmlight" => Ok(Self::Libsvm),
             "npy" => Ok(Self::Npy),
             "idx" => Ok(Self::Idx),
+            "parquet" | "pq" => Ok(Self::Parquet),
             _ => Err(Error::Unknown {
                 name: "file format",
                 value: path.display().to_string(),
-                expected: ".csv, .tsv, .txt, .data, .dat, .libsvm, .svm, .svmlight, .npy, .idx or …-ubyte, each with or without .gz",
+                expected: ".csv, .tsv, .txt, .data, .dat, .libsvm, .svm, .svmlight, .npy, .idx, …-ubyte, .parquet or .pq, each with or without .gz",
             }),
         }
     }
@@ -135,7 +139,7 @@ pub fn read_member_bytes(bytes: &[u8], name: &str) -> Result<Table> {
 }
 
 /// A file of which some rows are read at a time.
-pub(super) trait InParts {
+pub(super) trait InParts: Send {
     /// Columns of the file, the target's too.
     fn columns(&self) -> usize;
 
@@ -151,6 +155,7 @@ pub(super) fn open(source: Source, options: &ReadOptions) -> Result<Box<dyn InPa
         Format::Libsvm => Box::new(libsvm::Reader::open(source, options)?),
         Format::Npy => Box::new(npy::open(source, &options.target)?),
         Format::Idx => Box::new(idx::open(source, &options.target)?),
+        Format::Parquet => Box::new(parquet::Reader::open(source, options)?),
     })
 }
 
@@ -162,6 +167,7 @@ pub(super) fn parse(source: Source, options: &ReadOptions) -> Result<Dataset> {
         Format::Libsvm => libsvm::read(source, options),
         Format::Npy => npy::read(source, &options.target),
         Format::Idx => idx::read(source, &options.target),
+        Format::Parquet => parquet::read(source, options),
     }
 }
 
@@ -179,10 +185,11 @@ mod tests {
             ("a.npy.GZ", Format::Npy),
             ("train-images-idx3-ubyte.gz", Format::Idx),
             ("t10k-labels.idx1-ubyte", Format::Idx),
+            ("part-0.parquet", Format::Parquet),
         ] {
             assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
         }
-        assert!(Format::of(Path::new("a.parquet")).is_err());
+        assert!(Format::of(Path::new("a.xlsx")).is_err());
         assert!(Format::of(Path::new("/")).is_err());
     }
 

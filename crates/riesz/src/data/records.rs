@@ -69,6 +69,21 @@ impl Records {
         Self { source, delimiter, line: 0, started: false }
     }
 
+    /// Hands the bytes at hand and the number of the line before them to `take`, which returns how many bytes and lines of
+    /// them it has used. Before the first record nothing is at hand.
+    pub(super) fn at_hand(&mut self, take: impl FnOnce(&[u8], usize) -> (usize, usize)) -> Result<usize> {
+        if !self.started {
+            return Ok(0);
+        }
+        let (bytes, lines) = match self.source.input.fill_buf() {
+            Ok(buffer) => take(buffer, self.line),
+            Err(error) => return Err(self.source.io_error(error)),
+        };
+        self.source.input.consume(bytes);
+        self.line += lines;
+        Ok(lines)
+    }
+
     /// Puts the next record that is not blank into `record` and returns the line it starts on.
     pub(super) fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<usize>> {
         loop {

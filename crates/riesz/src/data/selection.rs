@@ -58,6 +58,11 @@ impl Selection {
         Ok(Self { order: (!sorted).then_some(order), unread })
     }
 
+    /// Where a feature of the file belongs.
+    pub(super) fn place(&self, feature: usize) -> usize {
+        self.order.as_ref().map_or(feature, |order| order[feature])
+    }
+
     /// Brings the columns of every row into their order: of values, or of the one row of their names.
     pub(super) fn arrange<T: Clone + Default>(&self, values: &mut [T]) {
         let Some(order) = &self.order else { return };

@@ -13,9 +13,11 @@ const BUFFER: usize = 1 << 18;
 /// The bytes of a data file, decompressed, and where they come from.
 pub(super) struct Source {
     pub(super) path: PathBuf,
-    pub(super) input: Box<dyn BufRead>,
+    pub(super) input: Box<dyn BufRead + Send>,
     /// Length in bytes, known unless the file is compressed.
     pub(super) length: Option<u64>,
+    /// Whether the bytes are those of the file at `path`.
+    pub(super) is_file: bool,
 }
 
 impl Source {
@@ -25,17 +27,23 @@ impl Source {
         let metadata = file.metadata().map_err(failed)?;
         // Pipes and other special files report a length of zero.
         let length = metadata.is_file().then_some(metadata.len());
-        Ok(Self::new(path, BufReader::with_capacity(BUFFER, file), length))
+        let source = Self::new(path, BufReader::with_capacity(BUFFER, file), length);
+        Ok(Self { is_file: source.length.is_some(), ..source })
     }
 
     /// What `input` holds, decompressed where the name of the file says that it is compressed.
-    pub(super) fn new(path: &Path, input: impl BufRead + 'static, length: Option<u64>) -> Self {
+    pub(super) fn new(path: &Path, input: impl BufRead + Send + 'static, length: Option<u64>) -> Self {
         let path = path.to_path_buf();
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
             let expanded = Expanded::new(MultiGzDecoder::new(input), length.unwrap_or(0));
-            return Self { path, input: Box::new(BufReader::with_capacity(BUFFER, expanded)), length: None };
+            return Self {
+                path,
+                input: Box::new(BufReader::with_capacity(BUFFER, expanded)),
+                length: None,
+                is_file: false,
+            };
         }
-        Self { path, input: Box::new(input), length }
+        Self { path, input: Box::new(input), length, is_file: false }
     }
 
     /// Bytes at hand, for tests.

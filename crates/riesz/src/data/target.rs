@@ -132,6 +132,13 @@ impl RawTarget {
         Ok(())
     }
 
+    /// Adds a finite number to a target of numbers.
+    pub(super) fn push_number(&mut self, value: f64) {
+        if let Cells::Numbers { values, .. } = &mut self.cells {
+            values.push(value);
+        }
+    }
+
     /// The rows there are, which are taken out.
     pub(super) fn take(&mut self) -> Self {
         let empty = Self::new(self.name.clone(), &self.path);

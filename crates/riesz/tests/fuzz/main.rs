@@ -10,6 +10,8 @@ mod mutate;
 #[path = "../../../../fuzz/readers.rs"]
 mod readers;
 mod seeds;
+#[path = "../parquet_files/writer.rs"]
+mod writer;
 
 use memory::{measured, Counted, CASE};
 use mutate::Dice;
@@ -116,8 +118,11 @@ impl Target {
         Ok(accepted)
     }
 
-    /// What a compressed file expands to, as far as it does.
+    /// What a compressed file expands to, as far as it does; of Parquet what it may always expand to.
     fn expanded(&self, bytes: &[u8]) -> usize {
+        if self.name == "parquet" {
+            return 16 << 20;
+        }
         if self.name != "gz" {
             return 0;
         }
@@ -169,7 +174,7 @@ macro_rules! targets {
 
 targets! {
     container model gaussian_process sparse_gaussian_process novelty online density_ratio posterior kernel_density topics
-    policy_evaluation hitting_time invariance checkpoint posterior_checkpoint csv libsvm npy npz idx gz
+    policy_evaluation hitting_time invariance checkpoint posterior_checkpoint csv libsvm npy npz idx gz parquet
 }
 
 /// Writes the seeds anew, after a change of the format: `cargo test --release --workspace --test fuzz -- --ignored`.

@@ -51,7 +51,7 @@ const EDGES: [u64; 22] = [
 ];
 
 /// Words of the formats.
-const WORDS: [&str; 44] = [
+const WORDS: [&str; 45] = [
     "__metadata__",
     "riesz",
     "checksum",
@@ -96,6 +96,7 @@ const WORDS: [&str; 44] = [
     "+1",
     "1.0",
     "1,5",
+    "PAR1",
 ];
 
 /// Changes some of the bytes; `other` is another seed.

@@ -1,6 +1,8 @@
 //! Small files of every kind, from which the changed ones are made.
 
 use crate::readers::{fit, follow};
+use crate::writer::{parquet, Cells, Form};
+use parquet::basic::{Compression, ZstdLevel};
 use riesz::constraint::ConstraintSpec;
 use riesz::data::Rows;
 use riesz::distributions::kde::{DensityOptions, KernelDensity, Shape};
@@ -37,6 +39,7 @@ pub fn all() -> Seeds {
     dynamics(&mut seeds);
     checkpoints(&mut seeds);
     data(&mut seeds);
+    columns(&mut seeds);
     seeds
 }
 
@@ -305,4 +308,33 @@ fn archive(array: &[u8], deflated: bool) -> Vec<u8> {
     let directory = [b"PK\x01\x02\x14\0\x14\0\0\0", &method[..], &sizes, &[0; 16], b"a.npy"].concat();
     let lengths = [(directory.len() as u32).to_le_bytes(), (local.len() as u32).to_le_bytes()].concat();
     [&local[..], &directory, b"PK\x05\x06\0\0\0\0\x01\0\x01\0", &lengths, &[0, 0]].concat()
+}
+
+/// Parquet files: every type, packed and not, with and without a dictionary.
+fn columns(seeds: &mut Seeds) {
+    let n = 0..20;
+    let columns = [
+        ("a", Cells::Single(n.clone().map(|i| 0.5 * i as f32).collect())),
+        ("b", Cells::Double(n.clone().map(|i| 0.25 * f64::from(i % 3)).collect())),
+        ("c", Cells::Long(n.clone().map(i64::from).collect())),
+        ("d", Cells::Bool(n.clone().map(|i| i % 2 == 0).collect())),
+        ("e", Cells::Optional(n.clone().map(|i| Some(i as f32)).collect())),
+        ("y", Cells::Text(n.map(|i| ["one", "two"][i as usize % 2]).collect())),
+    ];
+    let plain = Form { dictionary: false, group: 12, page: 6, ..Form::default() };
+    let forms = [
+        ("plain", plain),
+        ("dictionary", Form { dictionary: true, ..plain }),
+        (
+            "snappy",
+            Form { compression: Compression::SNAPPY, second_version: true, dictionary: true, ..plain },
+        ),
+        ("zstd", Form { compression: Compression::ZSTD(ZstdLevel::default()), ..Form::default() }),
+        ("lz4", Form { compression: Compression::LZ4_RAW, ..plain }),
+    ];
+    for (name, form) in forms {
+        seeds.push(("parquet", format!("{name}.parquet"), parquet(&columns, form)));
+    }
+    let numbers = parquet(&columns[..3], plain);
+    seeds.push(("parquet", "numbers.parquet".into(), numbers));
 }

@@ -1,9 +1,9 @@
 //! Learning from files straight through: rows come part by part, and none is kept.
 
 use super::machine::KernelMachine;
-use super::options::{Options, Task};
+use super::options::{Options, Task, MOST_FEATURES};
 use super::training::Training;
-use crate::data::files::{list, Parts};
+use crate::data::files::{list, Parts, PART};
 use crate::data::reader::{Dataset, RawTarget, ReadOptions};
 use crate::data::Rows;
 use crate::driver::Control;
@@ -28,6 +28,35 @@ pub struct FilesSeen {
 }
 
 impl KernelMachine {
+    /// Bytes that a fit by blocks takes beside the program and the rows, about: for n rows of d columns, T targets, C outputs
+    /// and M features in blocks of m
+    ///
+    /// ```text
+    /// 4n (5 + 3T + 4C) + 4 m² (2 + S (2 + log₂ L)) + 40,960 (m + d) + 4 M C + 24 MiB.
+    /// ```
+    ///
+    /// The sums: weights and their parts; targets as given, encoded and in units; predictions of two trials, each beside those
+    /// before its last step. A factorisation in double precision, and S Gram matrices for each level of the tree over L leaves by
+    /// which rows are added up, S being C for losses with a curvature for each output. Features of the sampled rows of a leaf, and
+    /// the rows of the race. Coefficients. Parts of files.
+    pub fn memory(options: &Options, rows: usize, columns: usize) -> f64 {
+        let (targets, outputs) = match options.task {
+            Task::Regression(targets) => {
+                (targets, options.loss.as_ref().map_or(targets, |loss| loss.outputs(targets)))
+            }
+            Task::Classification(classes) => (1, if classes == 2 { 1 } else { classes }),
+        };
+        let (n, m) = (rows as f64, options.block_size.unwrap_or(2_048) as f64);
+        let features = options.max_blocks.map_or(MOST_FEATURES as f64, |blocks| blocks as f64 * m);
+        // The memory of a matrix is whole huge pages.
+        let matrix = (4.0 * m * m).max((2 << 20) as f64);
+        let leaves = ((16.0 * m).max(n / 32.0) / 8_192.0).max(1.0);
+        let matrices = matrix * (2.0 + outputs as f64 * (2.0 + leaves.log2()));
+        let per_row = 4.0 * (5 + 3 * targets + 4 * outputs) as f64;
+        let coefficients = 4.0 * features * outputs as f64;
+        n * per_row + matrices + 40_960.0 * (m + columns as f64) + coefficients + (3 * PART) as f64
+    }
+
     /// Learns from files as [`KernelMachine::begin`] and [`KernelMachine::partial_fit`] learn from batches, in
     /// [`Options::passes`] passes: part after part of each file, the rows of a part in random order. `classes` are the
     /// names of the classes, none for a regression. Beside the function, memory is that of a few parts
