@@ -119,14 +119,13 @@ pub fn novelty(bytes: &[u8]) -> Option<Use> {
 
 /// An online kernel machine.
 pub fn online(bytes: &[u8]) -> Option<Use> {
-    use riesz::space::Function;
     stored::<OnlineMachine>(bytes, |machine| {
-        with_rows(machine.dictionary().columns(), |rows| {
+        with_rows(machine.columns(), |rows| {
             drop((machine.predict(rows), machine.probabilities(rows)));
             let (Task::Regression(count) | Task::Classification(count)) = machine.options().task;
             let classes = matches!(machine.options().task, Task::Classification(_));
             // A file may ask for any number of targets; those that a machine has are few.
-            if classes || count <= machine.dictionary().outputs() {
+            if classes || count <= machine.outputs() {
                 let targets = vec![1.0; 2 * if classes { 1 } else { count }];
                 let mut copy = machine.clone();
                 let _ = quietly(|control| {

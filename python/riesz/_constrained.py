@@ -20,6 +20,7 @@ _Self = TypeVar("_Self", bound="ConstrainedKernelMachine")
 class ConstrainedKernelMachine(OnlineKernelMachine):
     """What the two share: constraints, multipliers, and the constraints in files."""
 
+    ridge: float = 1e-3
     drop: str = "komp"
     constraints: Sequence[Constraint] = ()
     published: bool = False
@@ -36,13 +37,12 @@ class ConstrainedKernelMachine(OnlineKernelMachine):
         *,
         anew: bool,
     ) -> Online:
-        constraints = passed(self.constraints)
-        if anew:
-            settings = settings_of(self, classes=classes, constraints=constraints)
-            return Online.begin(X, y, weights, settings=settings, n_jobs=self.n_jobs)
-        self._model.set_constraints(constraints)
-        self._model.learn(X, y, weights, n_jobs=self.n_jobs)
-        return self._model
+        if not anew:
+            self._model.set_constraints(passed(self.constraints))
+        return super()._learn(X, y, weights, classes, anew=anew)
+
+    def _settings(self, classes: int | None) -> dict[str, Any]:
+        return settings_of(self, classes=classes, constraints=passed(self.constraints))
 
     def _fitted(self: _Self, model: Online) -> _Self:
         states = np.array(model.constraints(), dtype=np.float64).reshape(-1, 3)

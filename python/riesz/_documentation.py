@@ -90,15 +90,19 @@ kernel : str, default="gaussian"
 bandwidth : "auto", "median", "scale" or float, default="auto"
     Its bandwidth; "auto" is half the median distance between the first rows.
 scaling : {"auto", "none", "standard"}, default="auto"
-    Whether columns are standardised, by the first rows: "auto" does so where there are sixteen of
-    them and no bandwidth is given.
-step : float, default=2.0
+    Whether columns are standardised, by the first rows, up to 1,024: "auto" does so where there are
+    sixteen of them and no bandwidth is given.
+memory : {"dictionary", "features"}, default="dictionary"
+    What is kept: rows, as atoms, or coefficients of random features of the kernel, whose number
+    does not change.
+step : "auto" or float, default="auto"
     Row t takes the step step / sqrt(t + step ** 2), in units of one over the curvature of the
-    loss; with a budget, steps stay at step / sqrt(budget).
-ridge : float, default=0.001
-    Strength of the penalty ``ridge / 2 * |f|^2``, by which atoms fade.
-budget : int or None, default=1000
-    Most atoms; None keeps all.
+    loss; with a budget, steps stay at step / sqrt(budget), and on features at step / sqrt(1000).
+    "auto" mixes 2, 8 and 32 by what each has lately cost; with "komp" or constraints it is 2.
+ridge : float, default=0.0001
+    Strength of the penalty ``ridge / 2 * |f|^2``, by which what was learnt fades.
+budget : "auto", int or None, default="auto"
+    Most atoms, 1,000 unless given; None keeps all. The number of features, 512 unless given.
 drop : {"oldest", "smallest", "komp"}, default="oldest"
     Which atom goes when there are more. "komp" removes atoms already before, where the rest can
     stand for them.
@@ -141,12 +145,14 @@ _ONLINE_FITTED = """
 n_features_in_ : int
     Columns.
 n_atoms_ : int
-    Atoms kept.
+    Atoms kept, or features.
 n_seen_ : int
     Rows learnt from.
 progressive_loss_ : float
     Mean loss of each row's prediction before it was learnt from, of targets in units of the first
     rows.
+step_shares_ : ndarray
+    The shares of the steps that are mixed.
 bandwidth_ : float
     The bandwidth used.
 loss_ : str
@@ -362,6 +368,7 @@ _PARAGRAPHS = {
     "online": _ONLINE.strip(),
     "constrained": _CONSTRAINED.strip(),
     "constrained_online": _ONLINE.replace('default="oldest"', 'default="komp"')
+    .replace("ridge : float, default=0.0001", "ridge : float, default=0.001")
     .replace("with a budget, steps stay at step / sqrt(budget)", "steps stay at 0.02")
     .strip(),
     "constrained_fitted": _CONSTRAINED_FITTED.strip(),

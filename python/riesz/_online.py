@@ -6,30 +6,34 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import named
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
-from riesz._labels import Labels, labels_of, positions
+from riesz._labels import Labels, labels_of, positions, read_noted
+from riesz._one_by_one import OneByOne, Row
 from riesz._riesz import Online
-from riesz._rows import Rows, rows_of, sample_weights, targets_of
-from riesz._saved import Saved
-from riesz._settings import settings_of
+from riesz._rows import rows_of, sample_weights, targets_of
+
+# Labels that arrays have types for.
+_PLAIN = (bool, int, float, str, np.generic)
 
 _Self = TypeVar("_Self", bound="OnlineKernelMachine")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineKernelMachine(Rows, Saved[Online]):
+class OnlineKernelMachine(OneByOne):
     """What the two share: parameters, learning row by row, what it cost."""
 
     loss: str = "auto"
     kernel: str = "gaussian"
     bandwidth: str | float = "auto"
     scaling: str = "auto"
-    step: float = 2.0
-    ridge: float = 1e-3
-    budget: int | None = 1000
+    memory: str = "dictionary"
+    step: str | float = "auto"
+    ridge: float = 1e-4
+    budget: str | int | None = "auto"
     drop: str = "oldest"
     parsimony: float | None = None
     learning_rate: float | None = None
@@ -48,21 +52,55 @@ class OnlineKernelMachine(Rows, Saved[Online]):
         anew: bool,
     ) -> Online:
         if anew:
-            settings = settings_of(self, classes=classes)
+            self.__dict__.pop("_names", None)
+            settings = self._settings(classes)
             return Online.begin(X, y, weights, settings=settings, n_jobs=self.n_jobs)
         self._model.learn(X, y, weights, n_jobs=self.n_jobs)
         return self._model
 
     def _fitted(self: _Self, model: Online) -> _Self:
-        summary = model.summary()
         self._model = model
-        self.bandwidth_ = summary["bandwidth"]
-        self.loss_ = summary["loss"]
-        self.n_atoms_ = summary["atoms"]
-        self.n_seen_ = summary["steps"]
-        self.progressive_loss_ = summary["progressive_loss"] / summary["progressive_weight"]
-        self.seed_ = summary["seed"]
         return self
+
+    def _fact(self, name: str) -> Any:
+        """Return what is known of the model, which changes with every row."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._model.summary()[name]
+
+    @property
+    def bandwidth_(self) -> float:
+        bandwidth: float = self._fact("bandwidth")
+        return bandwidth
+
+    @property
+    def loss_(self) -> str:
+        loss: str = self._fact("loss")
+        return loss
+
+    @property
+    def n_atoms_(self) -> int:
+        atoms: int = self._fact("atoms")
+        return atoms
+
+    @property
+    def n_seen_(self) -> int:
+        steps: int = self._fact("steps")
+        return steps
+
+    @property
+    def progressive_loss_(self) -> float:
+        loss: float = self._fact("progressive_loss") / self._fact("progressive_weight")
+        return loss
+
+    @property
+    def seed_(self) -> int:
+        seed: int = self._fact("seed")
+        return seed
+
+    @property
+    def step_shares_(self) -> NDArray[np.float64]:
+        return np.array(self._fact("shares"))
 
     def _regret(
         self,
@@ -87,7 +125,12 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     """Regression online (NORMA): a sum of kernels at rows seen, learnt a row at a time.
 
     Each row is predicted, then learnt from: it becomes an atom of the function with a weight in
-    proportion to the slope of the loss, and all earlier atoms fade. Memory is the atoms.
+    proportion to the slope of the loss, and all earlier atoms fade. Memory is the atoms; with
+    ``memory="features"`` it is coefficients of random features instead, and no row is kept.
+
+    The methods that end in ``_one`` take a row as a dictionary, as river does. Its features are
+    columns, sorted by name. A feature that a row lacks is zero there; one that appears among the
+    first 1,024 rows was zero so far, and one that appears later is ignored.
 
     Parameters
     ----------
@@ -155,6 +198,31 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         weights = sample_weights(sample_weight)
         return self._fitted(self._learn(rows, targets, weights, None, anew=anew))
 
+    def partial_fit_predict(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Predict each row, then learn from it; the first call has to be another.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, not negative.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The predictions before learning.
+        """
+        check_is_fitted(self)
+        rows, targets = self._numbers(X, y, reset=False)
+        weights = sample_weights(sample_weight)
+        told = self._model.learn_telling(rows, targets, weights, n_jobs=self.n_jobs)
+        return told[:, 0].astype(rows.dtype, copy=False)
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions in the precision of ``X``.
 
@@ -170,6 +238,37 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         rows = self._rows(X)
         values = self._model.predict(rows, n_jobs=self.n_jobs)
         return values[:, 0].astype(rows.dtype, copy=False)
+
+    def learn_one(self, x: Row, y: float, w: float = 1.0) -> None:
+        """Learn from one row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        y : float
+            Its target.
+        w : float, default=1.0
+            Its weight, that of so many rows.
+        """
+        if w != 0.0:
+            self._learn_row(x, float(y), w, None)
+
+    def predict_one(self, x: Row) -> float:
+        """Return the prediction for one row, zero before any is learnt from.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+
+        Returns
+        -------
+        float
+        """
+        if not self.__sklearn_is_fitted__():
+            return 0.0
+        return self._model.predict_one(self._row(x))[0]
 
     def regret(
         self,
@@ -211,6 +310,11 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineKernelClassifier(Labels, OnlineKernelMachine):
     """Classification online (NORMA): a sum of kernels at rows seen, learnt a row at a time.
+
+    The methods that end in ``_one`` take a row as a dictionary, as river does, with labels of any
+    type, which need not be known in advance. Features are columns, sorted by name. A feature that a
+    row lacks is zero there; one that appears among the first 1,024 rows was zero so far, and one
+    that appears later is ignored.
 
     Parameters
     ----------
@@ -284,6 +388,32 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
         rows, labels = self._labelled(X, y, reset=anew)
         return self._learn_labels(rows, labels, self._known(classes), sample_weight, anew=anew)
 
+    def partial_fit_predict(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Predict each row, then learn from it; the first call has to be another.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Labels, of classes that are known.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, not negative.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The labels predicted before learning.
+        """
+        check_is_fitted(self)
+        rows, labels = self._labelled(X, y, reset=False)
+        targets = positions(self.classes_, labels).astype(np.float32)
+        weights = sample_weights(sample_weight)
+        told = self._model.learn_telling(rows, targets, weights, n_jobs=self.n_jobs)
+        return self._chosen(told[:, 0] if told.shape[1] == 1 else told)
+
     def _learn_labels(
         self,
         rows: NDArray[Any],
@@ -296,6 +426,7 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
         targets = positions(classes, labels).astype(np.float32)
         model = self._learn(rows, targets, sample_weights(sample_weight), len(classes), anew=anew)
         self.classes_ = classes
+        self.__dict__.pop("_label_places", None)
         return self._fitted(model)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -310,10 +441,117 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
         -------
         ndarray of shape (n,)
         """
-        scores = self.decision_function(X)
+        return self._chosen(self.decision_function(X))
+
+    def _chosen(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the labels of the highest scores, of classes that were seen."""
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[chosen]
+        labels: NDArray[Any] = self.classes_[np.minimum(chosen, len(self.classes_) - 1)]
         return labels
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, classes)
+        """
+        p = super().predict_proba(X)[:, : len(self.classes_)]
+        shares: NDArray[np.float64] = p / p.sum(axis=1, keepdims=True)
+        return shares
+
+    def learn_one(self, x: Row, y: Any, w: float = 1.0) -> None:
+        """Learn from one row.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+        y : label
+            Its label, of any type; one that was not seen before becomes a further class.
+        w : float, default=1.0
+            Its weight, that of so many rows.
+        """
+        if w == 0.0:
+            return
+        place = self._places().get(y)
+        if place is None:
+            place = self._new_label(y)
+        self._learn_row(x, place, w, max(2, len(self.classes_)))
+
+    def predict_one(self, x: Row) -> Any:
+        """Return the most likely label of one row, None before any is learnt from.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+
+        Returns
+        -------
+        label
+        """
+        if not self.__sklearn_is_fitted__():
+            return None
+        labels = list(self._places())
+        scores = self._model.decision_one(self._row(x))[: len(labels)]
+        if len(labels) <= 2:
+            return labels[-1] if len(labels) == 1 or scores[0] > 0 else labels[0]
+        return labels[scores.index(max(scores))]
+
+    def predict_proba_one(self, x: Row) -> dict[Any, float]:
+        """Return the probability of each label for one row, none before any is learnt from.
+
+        Parameters
+        ----------
+        x : dict
+            Features by name.
+
+        Returns
+        -------
+        dict
+        """
+        if not self.__sklearn_is_fitted__():
+            return {}
+        places = self._places()
+        if len(places) == 1:
+            return dict.fromkeys(places, 1.0)
+        return dict(zip(places, self._model.probabilities_one(self._row(x)), strict=True))
+
+    def _places(self) -> dict[Any, int]:
+        """Return the place of each label among the classes."""
+        places: dict[Any, int] | None = self.__dict__.get("_label_places")
+        if places is None:
+            known = self.classes_.tolist() if self.__sklearn_is_fitted__() else []
+            places = self._label_places = {label: place for place, label in enumerate(known)}
+        return places
+
+    def _new_label(self, label: Any) -> int:
+        """Make a label a further class."""
+        if label is None or label != label:
+            raise InvalidInput(f"y = {label} is no label")
+        places = self._places()
+        places[label] = len(places)
+        self.classes_ = _array_of(list(places))
+        if self.__sklearn_is_fitted__() and len(places) > 2:
+            self._model.grow_classes(len(places))
+        return places[label]
+
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        summary = model.summary()
+        if "classes" not in summary:
+            raise InvalidInput("the file holds a regression; read it with riesz.load")
+        if note.get("classes") is None:
+            self.classes_ = np.array(model.class_names)
+        else:
+            self.classes_ = read_noted(note["classes"], len(note["classes"]["values"]))
+        if max(2, len(self.classes_)) != summary["classes"]:
+            raise InvalidInput(f"not a valid riesz file: labels {self.classes_.tolist()[:8]}")
 
     def regret(
         self,
@@ -343,3 +581,13 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
         given = labels_of(targets_of(self, y, None, np.shape(y)[:1] or (1,)))
         labels = positions(self.classes_, given).astype(np.float32)
         return self._regret(X, labels, values, sample_weight)
+
+
+def _array_of(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array of their type, or of objects where they have several."""
+    if len({type(label) for label in labels}) == 1 and isinstance(labels[0], _PLAIN):
+        return np.array(labels)
+    objects: NDArray[Any] = np.empty(len(labels), dtype=object)
+    for place, label in enumerate(labels):
+        objects[place] = label
+    return objects

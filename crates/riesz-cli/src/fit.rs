@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
 }
 
 /// The losses there are.
-fn loss_help() -> String {
+pub(crate) fn loss_help() -> String {
     let names = |classification| LossSpec::names(classification).collect::<Vec<_>>().join(", ");
     format!(
         "{}; {}; chosen by the task if not given. Parameters follow: huber=1.35 and epsilon_insensitive=0.1 in the units \

@@ -15,6 +15,7 @@ pub mod plot;
 mod predict;
 mod progress;
 mod score;
+mod stream;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,8 @@ enum Command {
     Fit(Box<fit::Arguments>),
     /// Predict the rows of a data file.
     Predict(predict::Arguments),
+    /// Predict rows of the standard input, learning from each in turn.
+    Stream(Box<stream::Arguments>),
     /// Find the value of a policy from logged transitions.
     EvaluatePolicy(evaluate_policy::Arguments),
     /// Show what a model file holds.
@@ -74,6 +77,7 @@ fn execute(cli: &Cli) -> Outcome<()> {
     pool.install(|| match &cli.command {
         Command::Fit(arguments) => fit::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
+        Command::Stream(arguments) => stream::run(arguments),
         Command::EvaluatePolicy(arguments) => evaluate_policy::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),

@@ -231,7 +231,7 @@ impl Scores {
 }
 
 /// A cell of a CSV file.
-fn quoted(cell: &str) -> String {
+pub(crate) fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r', ';', '\t']) || cell.trim() != cell {
         return format!("\"{}\"", cell.replace('"', "\"\""));
     }

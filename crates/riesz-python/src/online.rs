@@ -10,9 +10,11 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, ToPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::constraint::{ConstraintSpec, UserQuantity};
-use riesz::functions::{OnlineMachine, OnlineOptions, Task};
+use riesz::data::Rows;
+use riesz::driver::quietly;
+use riesz::functions::{Memory, OnlineMachine, OnlineOptions, Task, Training};
 use riesz::loss::LossSpec;
-use riesz::space::{Budget, Function, Parsimony};
+use riesz::space::{Budget, Parsimony};
 
 /// ε of KOMP in steps, where no parsimony is given.
 const SHARE: f64 = 0.1;
@@ -21,36 +23,70 @@ const SHARE: f64 = 0.1;
 #[pyclass(module = "riesz._riesz")]
 pub struct Online(OnlineMachine);
 
+/// Most atoms, and the number of features, unless the user says otherwise.
+const ATOMS: usize = 1_000;
+const FEATURES: usize = 512;
+
+/// One row with its target and weight.
+fn one<T>(
+    x: &[f32],
+    y: &[f32],
+    weight: &[f32],
+    learn: impl FnOnce(&Training<'_>) -> riesz::Result<T>,
+) -> PyResult<T> {
+    let rows = Rows::single(x, x.len()).map_err(to_py)?;
+    learn(&Training { rows, targets: y, weights: Some(weight) }).map_err(to_py)
+}
+
 /// The settings, of which a few have another form in Python.
 fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptions> {
     let settings = Settings::new(settings)?;
     let classes = settings.take("classes")?.map(|value| value.extract()).transpose()?;
     let kernel = settings.take_named("kernel")?;
     let loss = settings.loss()?;
-    let most: Option<usize> = settings.take_number("budget")?;
-    let parsimony: Option<f64> = settings.take_real("parsimony")?;
+    let (memory, budget) = memory(&settings)?;
     let constraints = settings.take("constraints")?;
-    let budget = match (most, settings.take_text("drop")?.as_deref()) {
-        (most, Some("komp")) => Budget::Komp {
-            error: parsimony.map_or(Parsimony::Share(SHARE), Parsimony::Square),
-            most: most.unwrap_or(usize::MAX),
-        },
-        (None, None | Some("oldest" | "smallest")) => Budget::Unlimited,
-        (Some(most), None | Some("oldest")) => Budget::Oldest(most),
-        (Some(most), Some("smallest")) => Budget::Smallest(most),
-        (_, Some(other)) => {
-            return Err(InvalidInput::new_err(format!(
-                "drop = {other:?} is not one of oldest, smallest, komp"
-            )))
-        }
-    };
+    let step = settings.take_unless_auto("step")?;
     let mut options: OnlineOptions = settings.read()?;
     options.task = classes.map_or(Task::Regression(targets), Task::Classification);
     options.kernel = kernel.unwrap_or(options.kernel);
-    (options.loss, options.budget) = (loss, budget);
+    (options.loss, options.memory, options.budget) = (loss, memory, budget);
+    if let Some(step) = step {
+        (options.step, options.adaptive) = (step, false);
+    }
     options.constraints = constraints.map_or_else(|| Ok(Vec::new()), |list| specs(&list))?;
     options.check().map_err(to_py)?;
     Ok(options)
+}
+
+/// What is kept, and how much of it: atoms, or features, which come in multiples of 64.
+fn memory(settings: &Settings<'_>) -> PyResult<(Memory, Budget)> {
+    let (memory, drop) = (settings.take_text("memory")?, settings.take_text("drop")?);
+    let parsimony: Option<f64> = settings.take_real("parsimony")?;
+    let auto = settings.contains("budget")?;
+    let most: Option<usize> = settings.take_unless_auto("budget")?;
+    let refused = |message: String| Err(InvalidInput::new_err(message));
+    let atoms = most.or(auto.then_some(ATOMS));
+    let budget = match (drop.as_deref(), atoms) {
+        (Some("komp"), most) => {
+            let error = parsimony.map_or(Parsimony::Share(SHARE), Parsimony::Square);
+            Budget::Komp { error, most: most.unwrap_or(usize::MAX) }
+        }
+        (None | Some("oldest" | "smallest"), None) => Budget::Unlimited,
+        (None | Some("oldest"), Some(most)) => Budget::Oldest(most),
+        (Some("smallest"), Some(most)) => Budget::Smallest(most),
+        (Some(other), _) => return refused(format!("drop = {other:?} is not one of oldest, smallest, komp")),
+    };
+    match (memory.as_deref(), most) {
+        (None | Some("dictionary"), _) => Ok((Memory::Dictionary, budget)),
+        (Some("features"), Some(0)) => refused("budget = 0 is outside (0, inf)".into()),
+        (Some("features"), Some(most)) => Ok((Memory::Features(most.next_multiple_of(64)), budget)),
+        (Some("features"), None) if auto => Ok((Memory::Features(FEATURES), budget)),
+        (Some("features"), None) => {
+            refused("budget = None keeps all rows; memory = \"features\" keeps none: give a number".into())
+        }
+        (Some(other), _) => refused(format!("memory = {other:?} is not one of dictionary, features")),
+    }
 }
 
 /// Constraints as pairs of their settings in JSON and a function, or none.
@@ -109,6 +145,70 @@ fn ask(function: &Bound<'_, PyAny>, u: &[f32], y: &[f32], slope: &mut [f32]) -> 
 
 #[pymethods]
 impl Online {
+    /// The machine after its first row.
+    #[staticmethod]
+    #[pyo3(signature = (x, y, weight, *, settings))]
+    fn begin_one(x: Vec<f32>, y: f32, weight: f32, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let options = options(settings, 1)?;
+        one(&x, &[y], &[weight], |data| quietly(|control| OnlineMachine::begin(&options, data, control)))
+            .map(Self)
+    }
+
+    /// Learns from one row, without leaving the calling thread.
+    fn learn_one(&mut self, x: Vec<f32>, y: f32, weight: f32) -> PyResult<()> {
+        one(&x, &[y], &[weight], |data| quietly(|control| self.0.learn(data, control)))
+    }
+
+    /// Values of f at one row.
+    fn decision_one(&self, x: Vec<f32>) -> PyResult<Vec<f32>> {
+        Rows::single(&x, x.len()).and_then(|rows| self.0.decision(rows)).map_err(to_py)
+    }
+
+    /// The predictions of a regression at one row.
+    fn predict_one(&self, x: Vec<f32>) -> PyResult<Vec<f32>> {
+        Rows::single(&x, x.len()).and_then(|rows| self.0.predict(rows)).map_err(to_py)
+    }
+
+    /// Class probabilities at one row.
+    fn probabilities_one(&self, x: Vec<f32>) -> PyResult<Vec<f64>> {
+        Rows::single(&x, x.len()).and_then(|rows| self.0.probabilities(rows)).map_err(to_py)
+    }
+
+    /// Makes room for further classes, so many in all.
+    fn grow_classes(&mut self, classes: usize) -> PyResult<()> {
+        self.0.grow_classes(classes).map_err(to_py)
+    }
+
+    /// Makes room for further columns at these places; whether there is room.
+    fn add_columns(&mut self, places: Vec<usize>) -> PyResult<bool> {
+        self.0.add_columns(&places).map_err(to_py)
+    }
+
+    /// Names of the classes where the command line learnt them.
+    #[getter]
+    fn class_names(&self) -> Vec<String> {
+        self.0.class_names().to_vec()
+    }
+
+    /// Predicts each of some rows, then learns from it; returns the predictions, or values of f for classes, n×C.
+    #[pyo3(signature = (x, y, weights=None, *, n_jobs=None))]
+    fn learn_telling<'py>(
+        &mut self,
+        py: Python<'py>,
+        x: Table<'_>,
+        y: Values<'_>,
+        weights: Option<Values<'_>>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (data, mut told) = (training(&x, &y, weights.as_ref())?, Vec::new());
+        let rows = data.rows.len();
+        attended(py, n_jobs, None, |control| self.0.learn_telling(&data, Some(&mut told), control))?;
+        if let Task::Regression(_) = self.0.options().task {
+            self.0.make_predictions(&mut told).map_err(to_py)?;
+        }
+        matrix(py, told, rows)
+    }
+
     /// The machine after its first rows.
     #[staticmethod]
     #[pyo3(signature = (x, y, weights=None, *, settings, n_jobs=None, observer=None))]
@@ -169,28 +269,33 @@ impl Online {
 
     /// The points of the atoms, M×d, in units of the kernel.
     fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let f = self.0.dictionary();
-        matrix(py, f.points().to_vec(), f.len())
+        let points = self.0.dictionary().map_or_else(Vec::new, |f| f.points().to_vec());
+        let atoms = points.len() / self.0.columns();
+        matrix(py, points, atoms)
     }
 
     /// The weights of the atoms, M·C numbers.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        self.0.dictionary().weights().into_pyarray(py)
+        self.0.weights().into_pyarray(py)
     }
 
     /// What was learnt, as a dictionary.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (summary, cost, f) = (PyDict::new(py), self.0.progressive(), self.0.dictionary());
-        summary.set_item("columns", f.columns())?;
-        summary.set_item("outputs", f.outputs())?;
-        summary.set_item("atoms", f.len())?;
+        let (summary, cost) = (PyDict::new(py), self.0.progressive());
+        summary.set_item("columns", self.0.columns())?;
+        summary.set_item("outputs", self.0.outputs())?;
+        summary.set_item("atoms", self.0.atoms())?;
+        summary.set_item("shares", self.0.shares())?;
         summary.set_item("steps", self.0.steps())?;
         summary.set_item("bandwidth", self.0.bandwidth())?;
         summary.set_item("loss", self.0.loss().to_string())?;
         summary.set_item("progressive_loss", cost.loss)?;
         summary.set_item("progressive_weight", cost.weight)?;
         summary.set_item("seed", self.0.options().seed.0)?;
-        if let Some(drift) = f.drift() {
+        if let Task::Classification(classes) = self.0.options().task {
+            summary.set_item("classes", classes)?;
+        }
+        if let Some(drift) = self.0.dictionary().and_then(|f| f.drift()) {
             summary.set_item("inverse_changes", drift.changes)?;
             summary.set_item("inverse_refreshes", drift.refreshes)?;
             summary.set_item("inverse_drift", drift.worst)?;

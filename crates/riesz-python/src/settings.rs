@@ -52,14 +52,20 @@ impl<'py> Settings<'py> {
         self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
     }
 
-    /// Takes out a setting that is a whole number.
-    pub fn take_number(&self, name: &str) -> PyResult<Option<usize>> {
-        self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
-    }
-
     /// Takes out a setting that is a number.
     pub fn take_real(&self, name: &str) -> PyResult<Option<f64>> {
         self.take(name)?.map(|value| Value::new(name, value).read()).transpose()
+    }
+
+    /// Takes out a setting that is a number, or "auto" where it is not given.
+    pub fn take_unless_auto<T: DeserializeOwned>(&self, name: &str) -> PyResult<Option<T>> {
+        let given = self.take(name)?.filter(|value| !value.eq("auto").unwrap_or(false));
+        given.map(|value| Value::new(name, value).read()).transpose()
+    }
+
+    /// Whether a setting is given, and not None.
+    pub fn contains(&self, name: &str) -> PyResult<bool> {
+        Ok(self.0.get_item(name)?.is_some_and(|value| !value.is_none()))
     }
 
     /// Takes out a setting that is the name of something.

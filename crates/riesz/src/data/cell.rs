@@ -19,7 +19,7 @@ pub(super) fn cell_reason(name: &str, cell: &[u8]) -> String {
 }
 
 /// Whether a cell stands for a value nobody knows.
-pub(super) fn is_missing(cell: &str) -> bool {
+pub fn is_missing(cell: &str) -> bool {
     const MARKS: [&str; 6] = ["?", "nan", "na", "n/a", "null", "-nan"];
     cell.is_empty() || MARKS.iter().any(|mark| cell.eq_ignore_ascii_case(mark))
 }

@@ -106,7 +106,7 @@ fn peek(source: &mut Source) -> Result<Vec<u8>> {
 
 /// The delimiter that cuts the first records into equally many fields, and into the most; blanks only where
 /// nothing else does, since they also stand around the others.
-fn sniff(sample: &[u8]) -> u8 {
+pub(super) fn sniff(sample: &[u8]) -> u8 {
     let (mut best, mut chosen) = ((false, false, 1), b',');
     for delimiter in DELIMITERS {
         let counts = field_counts(sample, delimiter);
@@ -166,7 +166,7 @@ fn kind(field: &[u8]) -> Kind {
 
 /// Whether the first record names the columns: a column turns from text into numbers, or there is not a
 /// single number in either record. A text label in both records does not make a header of the first.
-fn is_header(first: &[u8], second: Option<&[u8]>, delimiter: u8) -> bool {
+pub(super) fn is_header(first: &[u8], second: Option<&[u8]>, delimiter: u8) -> bool {
     let kinds = |record| Fields::of(record, delimiter).map(kind);
     let numberless = |record| kinds(record).all(|kind| kind != Kind::Number);
     let Some(second) = second else { return numberless(first) };

@@ -8,6 +8,7 @@ mod expand;
 pub mod files;
 mod idx;
 mod libsvm;
+pub mod lines;
 mod npy;
 mod npz;
 mod parquet;

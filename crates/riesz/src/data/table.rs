@@ -119,7 +119,7 @@ pub enum TargetColumn {
 
 impl TargetColumn {
     /// The number of the target column in a file of `columns` columns, or the reason there is none.
-    pub(super) fn resolve(&self, names: &[String], columns: usize) -> Result<Option<usize>, String> {
+    pub fn resolve(&self, names: &[String], columns: usize) -> Result<Option<usize>, String> {
         match self {
             Self::None => Ok(None),
             Self::First => Ok(Some(0)),

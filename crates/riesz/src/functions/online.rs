@@ -1,20 +1,30 @@
 //! Online kernel machines: NORMA (lecture §8), POLK and learning under constraints (slides), predict then learn.
 
+mod classes;
+mod features;
+mod first;
+mod memory;
+mod paces;
+
+pub use memory::Memory;
+
 use super::geometry::{median_distance, Moments};
+use super::kept_rows::KeptRows;
 use super::kernel_machine::options::{Bandwidth, ColumnScaling, Task};
-use super::kernel_machine::start::{loss_in, standardise};
-use super::kernel_machine::training::{encode, Training};
+use super::kernel_machine::start::loss_in;
+use super::kernel_machine::training::Training;
 use crate::constraint::{Constraint, ConstraintSpec};
 use crate::data::Rows;
-use crate::driver::{run, Control, Minibatches, Monitor, Phase, Progress};
 use crate::error::{non_negative, positive, Error, Result};
-use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::kernel::{KernelSpec, Scaling};
 use crate::loss::{LossSpec, Unit};
 use crate::model::{Container, Stored};
-use crate::operator::Evaluation;
 use crate::random::Seed;
-use crate::solver::{Dual, PrimalDualConfig, PrimalDualInfo, PrimalDualState, Schedule, Solver};
-use crate::space::{Budget, Dictionary, Drift, Function, Raw};
+use crate::solver::{Dual, PrimalDualConfig, PrimalDualState, Schedule};
+use crate::space::{Budget, Dictionary, Function};
+use first::{in_their_units, First, CAPACITY};
+use memory::Kept;
+use paces::{mix, shares, OnlineState, PACES};
 use serde::{Deserialize, Serialize};
 
 /// Settings of an [`OnlineMachine`].
@@ -32,10 +42,15 @@ pub struct OnlineOptions {
     /// What is done to the columns; [`ColumnScaling::Auto`] standardises them by the first rows where there are sixteen.
     pub scaling: ColumnScaling,
     /// η in γ_t = η/√(t + η²), at most one, in units of one over the curvature of the loss; with a budget of M atoms the steps
-    /// stay at η/√M, and under constraints at 0.02.
+    /// stay at η/√M, on features at η/√1000, and under constraints at 0.02.
     pub step: f64,
+    /// Whether η/4, η and 4η are tried side by side and mixed by what they have lately cost; otherwise it is η alone. With KOMP
+    /// or constraints it is η/4 alone.
+    pub adaptive: bool,
     /// ν in (ν/2)‖f‖²: an atom fades like Π(1 − γ_t ν).
     pub ridge: f64,
+    /// Whether rows are kept, or coefficients of random features.
+    pub memory: Memory,
     /// Which atoms are kept.
     pub budget: Budget,
     /// A constant η in place of the rule of `step`, in units of f and not of the curvature: η of the texts.
@@ -59,8 +74,8 @@ pub struct OnlineOptions {
 const ENOUGH: usize = 16;
 /// What the steps fall to under constraints, where multipliers would not settle otherwise.
 const LEAST_STEP: f64 = 0.02;
-/// Width over which the kink of a loss is thought of as rounded, in units of the targets or of the margin.
-const WIDTH: f32 = 1.0;
+/// Rows that costs and steps look back where no row is kept.
+const HORIZON: f64 = 1_000.0;
 
 impl OnlineOptions {
     /// The defaults for a task: a thousand atoms, the oldest of which goes.
@@ -71,8 +86,10 @@ impl OnlineOptions {
             kernel: KernelSpec::Gaussian,
             bandwidth: Bandwidth::Auto,
             scaling: ColumnScaling::Auto,
-            step: 2.0,
-            ridge: 1e-3,
+            step: 8.0,
+            adaptive: true,
+            ridge: 1e-4,
+            memory: Memory::Dictionary,
             budget: Budget::Oldest(1_000),
             learning_rate: None,
             constraints: Vec::new(),
@@ -158,16 +175,32 @@ impl OnlineOptions {
         self.constraints.iter().map(build).collect()
     }
 
+    /// Whether steps are those of the texts: POLK, or under constraints.
+    fn is_published(&self) -> bool {
+        let komp = self.memory == Memory::Dictionary && matches!(self.budget, Budget::Komp { .. });
+        komp || self.learning_rate.is_some() || !self.constraints.is_empty()
+    }
+
+    /// Rows that steps look back.
+    fn horizon(&self) -> f64 {
+        match (self.memory, self.budget) {
+            (Memory::Features(_), _) => HORIZON,
+            (Memory::Dictionary, Budget::Unlimited) => f64::INFINITY,
+            (Memory::Dictionary, budget) => budget.most() as f64,
+        }
+    }
+
     /// The solver's settings, for a loss of this curvature.
     fn solver(&self, curvature: f64) -> PrimalDualConfig {
+        let step = if self.adaptive { PACES[0] * self.step } else { self.step };
         let horizon = match self.budget {
             Budget::Unlimited => f64::INFINITY,
-            budget if self.constraints.is_empty() => budget.most() as f64,
-            _ => (self.step / curvature / LEAST_STEP).powi(2),
+            _ if self.constraints.is_empty() => self.horizon(),
+            _ => (step / curvature / LEAST_STEP).powi(2),
         };
         let schedule = match self.learning_rate {
             Some(step) => Schedule::Constant { step },
-            None => Schedule::InverseRoot { step: self.step / curvature, delay: self.step.powi(2), horizon },
+            None => Schedule::InverseRoot { step: step / curvature, delay: step.powi(2), horizon },
         };
         let (ridge, dual_ridge) = (self.ridge, self.dual_ridge);
         let config = match self.published || self.constraints.is_empty() {
@@ -175,6 +208,15 @@ impl OnlineOptions {
             false => PrimalDualConfig::stabilised(schedule, ridge, dual_ridge),
         };
         PrimalDualConfig { penalty: self.penalty, limit: self.multiplier_limit, ..config }
+    }
+}
+
+/// Refuses more names than classes: one that is yet to come has no name.
+fn check_names(names: &[String], task: Task) -> Result<()> {
+    let classes = if let Task::Classification(classes) = task { classes } else { 0 };
+    match names.len() <= classes {
+        true => Ok(()),
+        false => Err(Error::Format(format!("{} class names for {classes} classes", names.len()))),
     }
 }
 
@@ -187,11 +229,13 @@ pub struct Progressive {
     pub weight: f64,
 }
 
-/// f = Σ_j w_j k(x_j, ·), learnt a row at a time: f ← (1 − γ_t ν) f − γ_t ℓ'(f(x_t), y_t) k(x_t, ·).
+/// f = Σ_j w_j k(x_j, ·), learnt a row at a time: f ← (1 − γ_t ν) f − γ_t ℓ'(f(x_t), y_t) k(x_t, ·), and a mixture of such
+/// functions where [`OnlineOptions::adaptive`].
 #[derive(Clone, Debug)]
 pub struct OnlineMachine {
     header: Header,
-    state: PrimalDualState<Dictionary>,
+    state: OnlineState,
+    first: First,
 }
 
 /// A constraint as it stands.
@@ -211,7 +255,13 @@ struct Header {
     loss: LossSpec,
     bandwidth: f64,
     units: Vec<Unit>,
+    /// The mean of k(x, x).
+    mean_square: f64,
     progressive: Progressive,
+    /// How many of the first rows have settled all this.
+    settled: usize,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    class_names: Vec<String>,
 }
 
 impl Header {
@@ -234,71 +284,41 @@ impl Header {
 }
 
 impl OnlineMachine {
-    /// Settles units, scaling and bandwidth by the first rows, then learns from them.
-    pub fn begin(options: &OnlineOptions, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
-        options.check()?;
-        first.check(options.task)?;
-        options.kernel.check_domain(first.rows)?;
-        let (spec, size) = (options.loss(), options.size());
-        let plain = spec.build(size)?;
-        let (targets, weights) = (encode(first.targets, options.task, &spec), weights_of(first));
-        let (scaled, units) = standardise(&*plain, &targets, &weights);
-        let loss = loss_in(&spec, options.task, &units)?;
-        let (bandwidth, scaling) = columns(options, first.rows, &weights);
-        let kernel = ClosedForm::new(options.kernel.clone(), bandwidth, scaling)?;
-        let f = Dictionary::new(kernel, loss.stream_start(&scaled, &weights), options.budget);
-        let progressive = Progressive::default();
-        let state = PrimalDualState::new(f, &options.constraints(&units)?, options.penalty);
-        let header = Header { options: options.clone(), loss: spec, bandwidth, units, progressive };
-        let mut machine = Self { header, state };
-        machine.learn(first, control)?;
-        Ok(machine)
-    }
-
-    /// Predicts each row, then learns from it, in their order.
-    pub fn learn(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
-        let Header { options, loss: spec, units, .. } = &self.header;
-        data.check(options.task)?;
-        options.kernel.check_domain(data.rows)?;
-        if let Task::Regression(targets) = options.task {
-            spec.check_targets(data.targets, targets)?;
-        }
-        let loss = loss_in(spec, options.task, units)?;
-        let encoded = encode(data.targets, options.task, spec);
-        let targets: Vec<f32> =
-            encoded.iter().enumerate().map(|(i, &y)| units[i % units.len()].scaled(y)).collect();
-        let curvature = f64::from(loss.step_curvature(self.state.f.offset(), WIDTH));
-        let constraints = options.constraints(units)?;
-        let solver = options.solver(curvature).build(Evaluation, &*loss, &constraints)?;
-        let weights = weights_of(data);
-        let mut batches = Minibatches::new(data.rows, &targets, &weights, 1, None);
-        let mut watch = Watch { most: data.rows.len(), done: 0, cost: &mut self.header.progressive };
-        run(&solver, &mut self.state, &mut batches, &mut watch, control)?;
-        Ok(())
-    }
-
     /// f at `rows`, n×C row-major: numbers in the units of the targets, or class scores.
     pub fn decision(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         rows.check_finite("X")?;
         self.header.options.kernel.check_domain(rows)?;
-        let (c, units) = (self.state.f.outputs(), &self.header.units);
+        let (c, shares) = (self.outputs(), shares(&self.state.costs));
+        let mut each = vec![0.0; rows.len() * self.state.inner.f.outputs()];
+        self.state.inner.f.evaluate(rows, &mut each)?;
         let mut values = vec![0.0; rows.len() * c];
-        self.state.f.evaluate(rows, &mut values)?;
-        let unit = |i: usize| units[i % c % units.len()];
-        values.iter_mut().enumerate().for_each(|(i, v)| *v = unit(i).output(f64::from(*v)) as f32);
+        let rows = each.chunks_exact(self.state.inner.f.outputs()).zip(values.chunks_exact_mut(c));
+        rows.for_each(|(u, value)| mix(&shares, u, value));
+        self.in_units(&mut values);
         Ok(values)
     }
 
     /// Predictions of a regression, n×C row-major.
     pub fn predict(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
-        let loss = self.header.loss.build(self.header.options.size())?;
         let mut values = self.decision(rows)?;
-        values.chunks_exact_mut(loss.outputs()).for_each(|u| loss.predict(u));
+        self.make_predictions(&mut values)?;
         Ok(values)
+    }
+
+    /// Predictions of a regression from values of f, in place.
+    pub fn make_predictions(&self, values: &mut [f32]) -> Result<()> {
+        let loss = self.header.loss.build(self.header.options.size())?;
+        values.chunks_exact_mut(loss.outputs()).for_each(|u| loss.predict(u));
+        Ok(())
     }
 
     /// Class probabilities, n×K row-major; margins have none.
     pub fn probabilities(&self, rows: Rows<'_>) -> Result<Vec<f64>> {
+        self.probabilities_of(&self.decision(rows)?)
+    }
+
+    /// Class probabilities from values of f, n×K row-major.
+    pub fn probabilities_of(&self, values: &[f32]) -> Result<Vec<f64>> {
         let Task::Classification(classes) = self.header.options.task else {
             return Err(Error::Conflict("a regression model has no classes".into()));
         };
@@ -309,9 +329,8 @@ impl OnlineMachine {
                 self.header.loss
             )));
         };
-        let scores = self.decision(rows)?;
-        let mut out = vec![0.0; rows.len() * classes];
-        scores.chunks_exact(loss.outputs()).zip(out.chunks_exact_mut(classes)).for_each(|(u, p)| link(u, p));
+        let mut out = vec![0.0; values.len() / loss.outputs() * classes];
+        values.chunks_exact(loss.outputs()).zip(out.chunks_exact_mut(classes)).for_each(|(u, p)| link(u, p));
         Ok(out)
     }
 
@@ -335,8 +354,7 @@ impl OnlineMachine {
             });
         }
         let unit = |i: usize| units[i % units.len()];
-        let encoded = encode(data.targets, options.task, spec);
-        let targets: Vec<f32> = encoded.iter().enumerate().map(|(i, &y)| unit(i).scaled(y)).collect();
+        let targets = in_their_units(&self.header, data.targets);
         let inner = |(i, &u): (usize, &f32)| unit(i % c).inverse(f64::from(u)) as f32;
         let values: Vec<f32> = values.iter().enumerate().map(inner).collect();
         Ok(progressive.loss - loss.total(&values, &targets, &weights_of(data)))
@@ -350,7 +368,7 @@ impl OnlineMachine {
             let (auxiliary, value) = (dual.auxiliary * scale, dual.value * scale);
             Ok(ConstraintStatus { multiplier: dual.multiplier, auxiliary, value })
         };
-        options.constraints.iter().zip(&self.state.duals).map(status).collect()
+        options.constraints.iter().zip(&self.state.inner.duals).map(status).collect()
     }
 
     /// Gives the users' functions in constraints again, which files do not hold.
@@ -362,9 +380,58 @@ impl OnlineMachine {
         Ok(())
     }
 
-    /// The function itself, of targets in their units.
-    pub fn dictionary(&self) -> &Dictionary {
-        &self.state.f
+    /// Number C of outputs.
+    pub fn outputs(&self) -> usize {
+        self.header.loss.outputs(self.header.options.size())
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        self.state.inner.f.columns()
+    }
+
+    /// Atoms, or features.
+    pub fn atoms(&self) -> usize {
+        match &self.state.inner.f {
+            Kept::Atoms(f) => f.len(),
+            Kept::Features(f) => f.map.block_size,
+        }
+    }
+
+    /// The functions that are mixed, one after the other, of targets in their units; `None` where no row is kept.
+    pub fn dictionary(&self) -> Option<&Dictionary> {
+        match &self.state.inner.f {
+            Kept::Atoms(f) => Some(f),
+            Kept::Features(_) => None,
+        }
+    }
+
+    /// The weights of the atoms, M×C, mixed; none where no row is kept.
+    pub fn weights(&self) -> Vec<f64> {
+        let Some(f) = self.dictionary() else { return Vec::new() };
+        let (c, shares) = (self.outputs(), self.shares());
+        let mut weights = vec![0.0; f.len() * c];
+        let all = f.weights();
+        let atoms = all.chunks_exact(f.outputs()).zip(weights.chunks_exact_mut(c));
+        atoms.for_each(|(each, mixed)| mix(&shares, each, mixed));
+        weights
+    }
+
+    /// The shares of the functions that are mixed: one, or those of the paces η/4, η and 4η.
+    pub fn shares(&self) -> Vec<f64> {
+        shares(&self.state.costs)
+    }
+
+    /// Names of the classes, in the order of their indices; empty if never set.
+    pub fn class_names(&self) -> &[String] {
+        &self.header.class_names
+    }
+
+    /// Attaches the names of the classes, kept in the model file; those at the end may have none yet.
+    pub fn set_class_names(&mut self, names: Vec<String>) -> Result<()> {
+        check_names(&names, self.header.options.task)?;
+        self.header.class_names = names;
+        Ok(())
     }
 
     /// The bandwidth in use.
@@ -379,28 +446,12 @@ impl OnlineMachine {
 
     /// Rows learnt from.
     pub fn steps(&self) -> u64 {
-        self.state.step
+        self.state.inner.step
     }
 
     /// The settings.
     pub fn options(&self) -> &OnlineOptions {
         &self.header.options
-    }
-}
-
-/// Adds up what predicting before learning costs.
-struct Watch<'a> {
-    most: usize,
-    done: usize,
-    cost: &'a mut Progressive,
-}
-
-impl<S: Solver<Info = PrimalDualInfo>> Monitor<S> for Watch<'_> {
-    fn observe(&mut self, _: &S::State, info: PrimalDualInfo) -> Result<Progress> {
-        self.done += 1;
-        self.cost.loss += info.loss * info.weight;
-        self.cost.weight += info.weight;
-        Ok(Progress::new(Phase::Stream, self.done, self.most, self.cost.loss / self.cost.weight))
     }
 }
 
@@ -434,55 +485,51 @@ impl Stored for OnlineMachine {
     const KIND: &'static str = "online";
 
     fn store(&self, container: &mut Container) -> Result<()> {
-        let (f, raw) = (&self.state.f, self.state.f.raw());
-        let atoms = f.len();
-        let Scaling { shift, scale } = f.kernel().scaling().clone();
         container.set_field("machine", &self.header)?;
-        container.set_field("step", &self.state.step)?;
-        container.set_field("duals", &self.state.duals)?;
-        container.set_field("running_scale", &raw.scale)?;
-        container.insert("shift", vec![shift.len()], shift)?;
-        container.insert("scale", vec![scale.len()], scale)?;
-        container.insert("offset", vec![f.outputs()], f.offset().to_vec())?;
-        container.insert("points", vec![atoms, f.columns()], f.points().to_vec())?;
-        if let Some((rows, drift)) = raw.inverse {
-            container.set_field("drift", &drift)?;
-            container.insert("inverse", vec![rows.len()], rows)?;
+        container.set_field("step", &self.state.inner.step)?;
+        container.set_field("duals", &self.state.inner.duals)?;
+        container.insert("costs", vec![self.state.costs.len()], self.state.costs.clone())?;
+        if self.header.settled < CAPACITY {
+            self.first.rows.store(container, "first")?;
+            container.insert("first.told", vec![self.first.told.len()], self.first.told.clone())?;
         }
-        container.insert("weights", vec![atoms, f.outputs()], raw.weights)
+        self.state.inner.f.store(container)
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
         let header: Header = container.field("machine")?;
         header.check()?;
+        let (c, paces) = (header.loss.outputs(header.options.size()), first::paces(&header.options).len());
+        let misfit = || Error::Format("units, first rows and costs do not fit each other".into());
         // Outputs by the tensor first: settings are checked by building what they say, of as many outputs as they say.
-        let c = header.loss.outputs(header.options.size());
-        let offset = container.take_f32s("offset", &[c])?;
-        header.options.check()?;
-        let columns = container.f32s("shift")?.1.len();
-        let atoms = container.f32s("points")?.0.first().copied().unwrap_or(0);
-        if columns == 0 || c == 0 || header.units.is_empty() || atoms > header.options.budget.most() {
-            return Err(Error::Format("columns, outputs, units and atoms do not fit each other".into()));
+        let outputs = container.f32s("offset")?.1.len();
+        if outputs / paces != c || !outputs.is_multiple_of(paces) || header.units.is_empty() {
+            return Err(misfit());
         }
-        let (shift, scale) =
-            (container.take_f32s("shift", &[columns])?, container.take_f32s("scale", &[columns])?);
-        let kernel =
-            ClosedForm::new(header.options.kernel.clone(), header.bandwidth, Scaling { shift, scale })?;
-        let points = container.take_f32s("points", &[atoms, columns])?;
-        let weights = container.take_f64s("weights", &[atoms, c])?;
-        let inverse = match container.field::<Option<Drift>>("drift")? {
-            Some(drift) => Some((container.take_f64s("inverse", &[atoms * (atoms + 1) / 2])?, drift)),
-            None if matches!(header.options.budget, Budget::Komp { .. }) && atoms > 0 => {
-                return Err(Error::Format("the inverse of the Gram matrix is missing".into()))
+        header.options.check()?;
+        check_names(&header.class_names, header.options.task)?;
+        let known = header.mean_square.is_finite() && header.mean_square > 0.0;
+        if !known || !header.settled.is_power_of_two() || header.settled > CAPACITY {
+            return Err(misfit());
+        }
+        let f = Kept::restore(container, &header.options, header.bandwidth, outputs)?;
+        let costs = container.take_f64s("costs", &[paces])?;
+        let mut first = First::default();
+        if header.settled < CAPACITY {
+            first.rows = KeptRows::restore(container, "first", f.columns(), header.units.len())?;
+            let told = if let Task::Regression(_) = header.options.task { first.rows.len() * c } else { 0 };
+            first.told = container.take_f32s("first.told", &[told])?;
+            if !(header.settled..2 * header.settled).contains(&first.rows.len()) {
+                return Err(misfit());
             }
-            None => None,
-        };
-        let raw = Raw { weights, scale: container.field("running_scale")?, inverse };
-        let f = Dictionary::from_raw(kernel, offset, header.options.budget, points, raw)?;
+            let KeptRows { y, w, .. } = &first.rows;
+            Training { rows: first.rows.rows()?, targets: y, weights: Some(w) }.check(header.options.task)?;
+        }
         let duals: Vec<Dual> = container.field("duals")?;
         if duals.len() != header.options.constraints.len() {
-            return Err(Error::Format("every constraint has one multiplier".into()));
+            return Err(Error::Format("there is not one multiplier for each constraint".into()));
         }
-        Ok(Self { state: PrimalDualState { f, duals, step: container.field("step")? }, header })
+        let inner = PrimalDualState { f, duals, step: container.field("step")? };
+        Ok(Self { state: OnlineState { inner, costs }, header, first })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::average::RunningAverage;
 use super::komp::{Drift, InverseGram};
+use super::queue::Queue;
 use super::{check_columns, Averaged, Averaging, Function, Space, Terms};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{Error, Result};
@@ -75,11 +76,11 @@ pub struct Dictionary {
     pub(super) kernel: ClosedForm,
     pub(super) offset: Vec<f32>,
     /// Points in the units of the kernel, M×d, oldest first.
-    pub(super) points: Vec<f32>,
+    pub(super) points: Queue<f32>,
     /// M×C, without the running scalar.
-    pub(super) weights: Vec<f64>,
+    pub(super) weights: Queue<f64>,
     /// √k(x_j, x_j).
-    pub(super) norms: Vec<f64>,
+    pub(super) norms: Queue<f64>,
     scale: f64,
     budget: Budget,
     average: Option<RunningAverage>,
@@ -110,9 +111,9 @@ impl Dictionary {
         Self {
             kernel,
             offset,
-            points: Vec::new(),
-            weights: Vec::new(),
-            norms: Vec::new(),
+            points: Queue::default(),
+            weights: Queue::default(),
+            norms: Queue::default(),
             scale: 1.0,
             budget,
             average: None,
@@ -163,7 +164,7 @@ impl Dictionary {
     /// What a file holds beside kernel, offset, budget and points.
     pub(crate) fn raw(&self) -> Raw {
         let inverse = self.inverse.as_ref().map(|inverse| (inverse.rows().to_vec(), inverse.drift));
-        Raw { weights: self.weights.clone(), scale: self.scale, inverse }
+        Raw { weights: self.weights.to_vec(), scale: self.scale, inverse }
     }
 
     /// The dictionary that has these points (in the units of the kernel) and [`Dictionary::raw`] numbers.
@@ -206,9 +207,9 @@ impl Dictionary {
     /// Appends an atom at a point in the units of the kernel, where k(x, x) is `own`; its C weights are in the unit of the
     /// running scalar.
     pub(super) fn append(&mut self, point: &[f32], weights: impl IntoIterator<Item = f64>, own: f64) {
-        self.points.extend_from_slice(point);
+        self.points.extend(point.iter().copied());
         self.weights.extend(weights);
-        self.norms.push(own.max(0.0).sqrt());
+        self.norms.extend([own.max(0.0).sqrt()]);
     }
 
     /// The points of non-zero weight of all terms, in the units of the kernel, and their weights times `factor`.
@@ -231,9 +232,9 @@ impl Dictionary {
     /// Drops atom `j`.
     pub(super) fn remove(&mut self, j: usize) {
         let (d, c) = (self.kernel.columns(), self.offset.len());
-        self.points.drain(j * d..(j + 1) * d);
-        self.weights.drain(j * c..(j + 1) * c);
-        self.norms.remove(j);
+        self.points.remove(j * d..(j + 1) * d);
+        self.weights.remove(j * c..(j + 1) * c);
+        self.norms.remove(j..j + 1);
         if let Some(average) = &mut self.average {
             average.remove(j * c..(j + 1) * c);
         }
@@ -349,7 +350,7 @@ impl Averaged for Dictionary {
         let mut mean = Self { average: None, ..self.clone() };
         match &self.average {
             Some(average) if average.steps > 0 => {
-                (mean.weights, mean.scale) = (average.values.concat(), 1.0);
+                (mean.weights, mean.scale) = (average.values.concat().into(), 1.0);
             }
             _ => mean.shrink(1.0),
         }

@@ -8,6 +8,7 @@ mod fixed_features;
 mod komp;
 mod linear;
 mod network;
+mod queue;
 
 pub use average::{Averaged, Averaging};
 pub use basis::Basis;
