@@ -20,7 +20,6 @@ _Self = TypeVar("_Self", bound="ConstrainedKernelMachine")
 class ConstrainedKernelMachine(OnlineKernelMachine):
     """What the two share: constraints, multipliers, and the constraints in files."""
 
-    ridge: float = 1e-3
     drop: str = "komp"
     constraints: Sequence[Constraint] = ()
     published: bool = False

@@ -368,7 +368,6 @@ _PARAGRAPHS = {
     "online": _ONLINE.strip(),
     "constrained": _CONSTRAINED.strip(),
     "constrained_online": _ONLINE.replace('default="oldest"', 'default="komp"')
-    .replace("ridge : float, default=0.0001", "ridge : float, default=0.001")
     .replace("with a budget, steps stay at step / sqrt(budget)", "steps stay at 0.02")
     .strip(),
     "constrained_fitted": _CONSTRAINED_FITTED.strip(),
