@@ -301,7 +301,10 @@ fn files_that_do_not_belong_together_are_refused_by_name() {
     let empty = folder.at("empty");
     std::fs::create_dir_all(&empty).unwrap();
     assert!(message(&named, &[&empty]).contains("holds no data file"));
-    assert!(list(&[folder.0.clone()], &ReadOptions::default()).is_err(), "two formats in one folder");
+    assert!(
+        list(std::slice::from_ref(&folder.0), &ReadOptions::default()).is_err(),
+        "two formats in one folder"
+    );
 }
 
 /// A cache that is lost under a fit ends it with an error, not with a model.
@@ -346,7 +349,9 @@ fn a_stream_goes_straight_through_files() {
     let options = Options { solver: SolverSpec::Stream, ..Options::new(Task::Classification(3), Seed(3)) };
     let classes = ["0", "1", "2"].map(str::to_owned);
     let learn = |classes: &[String]| {
-        quietly(|control| KernelMachine::fit_files(&options, &[folder.0.clone()], &read, classes, control))
+        quietly(|control| {
+            KernelMachine::fit_files(&options, std::slice::from_ref(&folder.0), &read, classes, control)
+        })
     };
     let (machine, seen) = learn(&classes).unwrap();
     assert_eq!((seen.rows, seen.columns, seen.target.as_str()), (20_000, COLUMNS, "y"));

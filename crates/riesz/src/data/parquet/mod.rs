@@ -8,6 +8,7 @@ mod column;
 mod store;
 mod thrift;
 
+use super::files::PART;
 use super::reader::{InParts, ReadOptions};
 use super::selection::Selection;
 use super::source::Source;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use store::Store;
 
 /// Rows that are decoded at a time.
-const STEP: usize = 4_096;
+const STEP: usize = 2_048;
 /// Bytes that a file may always become when it is read as a whole, and how many times its length beyond that. In parts there is
 /// no such limit.
 const ALWAYS: u64 = 4 << 20;
@@ -199,7 +200,10 @@ impl InParts for Reader {
     }
 
     fn next(&mut self, rows: usize) -> Result<Option<Dataset>> {
-        let (mut values, mut target, mut count) = (Vec::new(), None, 0);
+        let (mut target, mut count) = (None, 0);
+        // Room for what a part holds; more is made as it is filled.
+        let most = rows.min(self.rows - self.read).saturating_mul(self.features().count());
+        let mut values = Vec::with_capacity(most.min(PART / size_of::<f32>()));
         while count < rows && self.next_group()? {
             let step = STEP.min(self.left).min(rows - count);
             self.step(step, &mut values, &mut target)?;

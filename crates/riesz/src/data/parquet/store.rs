@@ -7,9 +7,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
-#[cfg(not(unix))]
-use std::io::{Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 /// What a page may always expand to, and how many times its length beyond that.
@@ -150,29 +148,24 @@ impl ChunkReader for Store {
         match self {
             Self::Bytes(bytes) => Ok(bytes.slice(start as usize..end as usize)),
             Self::File(file, _) => {
-                let mut bytes = vec![0; length];
-                At { file: file.clone(), place: start }.read_exact(&mut bytes)?;
-                Ok(bytes.into())
+                let (mut bytes, mut file) = (Vec::with_capacity(length), &**file);
+                file.seek(SeekFrom::Start(start))?;
+                match file.take(length as u64).read_to_end(&mut bytes)? == length {
+                    true => Ok(bytes.into()),
+                    false => Err(Self::short()),
+                }
             }
         }
     }
 }
 
-/// A place in a file, which other readers of it do not move.
+/// A place in a file: other readers of it go to their own before they read.
 struct At {
     file: Arc<File>,
     place: u64,
 }
 
 impl Read for At {
-    #[cfg(unix)]
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = std::os::unix::fs::FileExt::read_at(&*self.file, bytes, self.place)?;
-        self.place += read as u64;
-        Ok(read)
-    }
-
-    #[cfg(not(unix))]
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(self.place))?;
