@@ -37,7 +37,7 @@ impl Lines {
         let stopped = Arc::clone(&stop);
         std::thread::spawn(move || {
             let mut input = BufReader::new(input);
-            while !(stopped.load(Ordering::Relaxed) && !input.buffer().contains(&b'\n')) {
+            while !stopped.load(Ordering::Relaxed) || input.buffer().contains(&b'\n') {
                 let hand = some_lines(&mut input);
                 let last = !matches!(&hand, Ok(lines) if !lines.is_empty());
                 if sender.send(hand).is_err() || last {

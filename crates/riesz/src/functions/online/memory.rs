@@ -24,7 +24,7 @@ pub enum Memory {
 /// A function that is learnt row by row.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
-    Atoms(Dictionary),
+    Atoms(Box<Dictionary>),
     Features(Box<DrawnFeatures>),
 }
 
@@ -45,11 +45,11 @@ impl Kept {
     ) -> Result<Self> {
         let kernel = options.kernel.clone();
         Ok(match options.memory {
-            Memory::Dictionary => Self::Atoms(Dictionary::new(
+            Memory::Dictionary => Self::Atoms(Box::new(Dictionary::new(
                 ClosedForm::new(kernel, bandwidth, scaling)?,
                 offset,
                 options.budget,
-            )),
+            ))),
             Memory::Features(m) => {
                 let map = FeatureMap::new(kernel, bandwidth, m, options.seed, scaling)?;
                 Self::Features(Box::new(DrawnFeatures::new(map, offset)?))
@@ -119,13 +119,13 @@ impl Kept {
             Self::Atoms(f) => {
                 let raw = f.raw();
                 let raw = Raw { weights: widening.of_rows(&raw.weights), ..raw };
-                Self::Atoms(Dictionary::from_raw(
+                Self::Atoms(Box::new(Dictionary::from_raw(
                     f.kernel().clone(),
                     offset,
                     budget,
                     f.points().to_vec(),
                     raw,
-                )?)
+                )?))
             }
             Self::Features(f) => {
                 let DrawnFeatures { coefficients, map, scale, .. } = *f;
@@ -195,7 +195,7 @@ impl Kept {
         };
         let (kernel, raw) =
             (ClosedForm::new(kernel, bandwidth, scaling)?, Raw { weights, scale: running, inverse });
-        Ok(Self::Atoms(Dictionary::from_raw(kernel, offset, options.budget, points, raw)?))
+        Ok(Self::Atoms(Box::new(Dictionary::from_raw(kernel, offset, options.budget, points, raw)?)))
     }
 }
 
