@@ -131,6 +131,9 @@ impl Target {
     }
 
     fn run(&self) {
+        // The parquet crate panics over some files, which its reader turns into errors; to print where takes more memory than
+        // the file.
+        std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
         // Parallel parts of the library run on the thread that is measured.
         let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().unwrap();
         let (first, count) =

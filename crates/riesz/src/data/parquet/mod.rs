@@ -33,10 +33,14 @@ const STEP: usize = 2_048;
 const ALWAYS: u64 = 4 << 20;
 const TIMES: u64 = 100;
 
+/// Bytes of a short text, as those of a target are.
+const TEXT: u64 = 80;
+
 /// Reads a Parquet file.
 pub(super) fn read(source: Source, options: &ReadOptions) -> Result<Dataset> {
     let mut reader = Reader::open(source, options)?;
-    let bytes = (reader.rows as u64).saturating_mul(4 * reader.names.len() as u64);
+    let target = if reader.target.is_some() { TEXT } else { 0 };
+    let bytes = (reader.rows as u64).saturating_mul(4 * reader.names.len() as u64 + target);
     if bytes > reader.length.saturating_mul(TIMES).saturating_add(ALWAYS) {
         return Err(reader.invalid(format!(
             "{} rows of {} columns are more than {TIMES} times the file; read it in parts",

@@ -6,7 +6,7 @@
 
 use super::memory::Kept;
 use super::paces::{OnlineState, PacedSgd, Told, PACES};
-use super::{columns, weights_of, Header, OnlineMachine, OnlineOptions, Progressive, Task, Training};
+use super::{columns, weights_of, Header, OnlineMachine, OnlineOptions, Progressive, Task, Training, ENOUGH};
 use crate::data::Rows;
 use crate::driver::{quietly, run, Batches, Control, Monitor, Phase, Progress};
 use crate::error::{Error, Result};
@@ -234,8 +234,12 @@ fn learn_rows(
         };
         return run(&solver, state, &mut batches, watch, control).map(drop);
     }
-    let constraints = options.constraints(&header.units)?;
-    let solver = options.solver(curvature).build(Evaluation, loss, &constraints)?;
+    let (constraints, mut config) = (options.constraints(&header.units)?, options.solver(curvature));
+    if header.settled < ENOUGH {
+        // The units of the targets are not known yet, nor how far a constraint is from its bound: multipliers wait.
+        (config.penalty, config.limit) = (Some(options.penalty.unwrap_or(0.0)), f64::INFINITY);
+    }
+    let solver = config.build(Evaluation, loss, &constraints)?;
     for (i, &weight) in weights.iter().enumerate() {
         if watch.keep {
             let from = watch.values.len();
