@@ -340,6 +340,24 @@ fn a_file_in_the_middle_changes_nothing() {
     }
 }
 
+/// A row of weight two is one step twice as long, with constraints and without.
+#[test]
+fn weights_are_the_lengths_of_steps() {
+    let (x, y) = stream(600);
+    let cvar = ConstraintSpec::Cvar { level: 0.9, bound: 0.3, loss: None };
+    for constraints in [vec![], vec![cvar]] {
+        let at = |rate: f64, weight: f32| {
+            let weights = vec![weight; x.len()];
+            let data = Training { rows: Rows::single(&x, 1).unwrap(), targets: &y, weights: Some(&weights) };
+            let options = OnlineOptions { learning_rate: Some(rate), ..options(constraints.clone()) };
+            let machine = quietly(|control| OnlineMachine::begin(&options, &data, control)).unwrap();
+            machine.predict(Rows::single(&x, 1).unwrap()).unwrap()
+        };
+        assert_eq!(at(0.0625, 2.0), at(0.125, 1.0));
+        assert_ne!(at(0.0625, 2.0), at(0.0625, 1.0));
+    }
+}
+
 /// A bound that no f can keep ends with an error that says so; settings outside their domain are refused by name.
 #[test]
 fn what_cannot_be_met_is_said() {

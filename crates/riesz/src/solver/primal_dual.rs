@@ -39,10 +39,15 @@ impl PrimalDualConfig {
     /// longer than ten: with one slope of the loss as its unit, that of a sample in the worst twentieth is 1 + 20μ.
     pub fn stabilised(schedule: Schedule, ridge: f64, dual_ridge: f64) -> Self {
         let dual = match schedule.least() {
-            0.0 => schedule.slower(0.1),
+            0.0 => schedule.times(0.1),
             least => Schedule::Constant { step: 0.1 * least },
         };
         Self { dual, clip: 10.0, ..Self::published(schedule, ridge, dual_ridge) }
+    }
+
+    /// The same with steps `factor` times as long.
+    pub fn times(self, factor: f64) -> Self {
+        Self { schedule: self.schedule.times(factor), dual: self.dual.times(factor), ..self }
     }
 
     /// Checks the settings. The operator must be [`Exact`].

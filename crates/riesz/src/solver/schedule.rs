@@ -49,7 +49,7 @@ impl Schedule {
     }
 
     /// The same law with steps `factor` times as long.
-    pub fn slower(self, factor: f64) -> Self {
+    pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Inverse { theta, delay } => Self::Inverse { theta: factor * theta, delay },
             Self::InverseRoot { step, delay, horizon } => {

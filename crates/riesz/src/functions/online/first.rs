@@ -249,7 +249,15 @@ fn learn_rows(
         if weight > 0.0 {
             (batches.next, batches.size) = (i, 1);
             let mut one = Once(&mut batches, false);
-            run(&solver, &mut state.inner, &mut one, watch, control)?;
+            // A batch counts by its mean, and one row is its own: its weight is the length of the step.
+            let weighted;
+            let solver = if weight == 1.0 {
+                &solver
+            } else {
+                weighted = config.times(f64::from(weight)).build(Evaluation, loss, &constraints)?;
+                &weighted
+            };
+            run(solver, &mut state.inner, &mut one, watch, control)?;
         }
     }
     Ok(())
