@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from riesz._posterior_variances import posterior_variances
     from riesz._quantile_regressor import KernelQuantileRegressor
     from riesz._regressor import KernelRegressor
+    from riesz._sbeed import SBEED
     from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
     from riesz._topics import LatentDirichletAllocation
 
@@ -68,6 +69,7 @@ __all__ = [
     "Posterior",
     "RandomFeatures",
     "RieszError",
+    "SBEED",
     "SparseGaussianProcessRegressor",
     "__version__",
     "load",
@@ -109,6 +111,7 @@ _LATER = {
     "PolicyEvaluator": "_policy_evaluator",
     "PolicyValue": "_policy_evaluator",
     "RandomFeatures": "_features",
+    "SBEED": "_sbeed",
     "SparseGaussianProcessRegressor": "_sparse_gaussian_process",
     "load": "_load",
     "posterior_variances": "_posterior_variances",

@@ -22,6 +22,7 @@ from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
 from riesz._riesz import Evaluation, Invariant, Machine, Online, ParticlePosterior, file_kind
+from riesz._sbeed import SBEED
 from riesz._sparse_gaussian_process import SparseGaussianProcessRegressor
 from riesz._topics import LatentDirichletAllocation
 
@@ -31,6 +32,7 @@ _CLASSES: dict[str | None, Any] = {
     "hitting_time": HittingTime,
     "kernel_density": KernelDensity,
     "novelty": KernelNoveltyDetector,
+    "sbeed": SBEED,
     "topics": LatentDirichletAllocation,
     "sparse_gaussian_process": SparseGaussianProcessRegressor,
 }

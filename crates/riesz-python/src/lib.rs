@@ -3,6 +3,7 @@
 //!
 //! An array that is being fitted to or predicted from must not be written to by another thread meanwhile.
 
+mod agent;
 mod arrays;
 mod attend;
 mod chain;
@@ -36,6 +37,7 @@ mod _riesz {
 
     #[pymodule_export]
     use crate::{
+        agent::Agent,
         chain::Chain,
         collected::{classes_in_files, stream_files, FileParts, FileRows},
         density::Density,

@@ -52,7 +52,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`dynamics`] | learning over dynamics: policy evaluation, hitting times, invariance, environments |
+//! | [`dynamics`] | learning over dynamics: policy evaluation, hitting times, invariance, control, environments |
 //! | [`functions`] | learning over functions: settings, the course of a fit, the fitted machine |
 //! | [`distributions`] | learning over distributions: particles, kernel densities, mirror descent, models |
 //! | [`gaussian`] | what Gaussian processes share: covariances, samples, hyper-parameters |

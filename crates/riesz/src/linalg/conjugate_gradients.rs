@@ -29,6 +29,23 @@ pub(crate) fn conjugate_gradients(
     right: &[f64],
     n: usize,
     stop: Stop,
+    multiply: impl FnMut(&[f64]) -> Result<Vec<f64>>,
+    progress: impl FnMut(usize, f64) -> Result<()>,
+) -> Result<Solution> {
+    let solution = truncated(right, n, stop, multiply, progress)?;
+    let Solution { iterations, residual, .. } = solution;
+    if residual > stop.tolerance {
+        let (method, wanted) = ("conjugate gradients", stop.tolerance);
+        return Err(Error::NotConverged { method, iterations, residual, wanted });
+    }
+    Ok(solution)
+}
+
+/// The same, content with what the iterations have reached where they are used up.
+pub(crate) fn truncated(
+    right: &[f64],
+    n: usize,
+    stop: Stop,
     mut multiply: impl FnMut(&[f64]) -> Result<Vec<f64>>,
     mut progress: impl FnMut(usize, f64) -> Result<()>,
 ) -> Result<Solution> {
@@ -56,8 +73,8 @@ pub(crate) fn conjugate_gradients(
             *rho = new;
         }
     }
-    let (iterations, residual, wanted) = (stop.max_iterations, worst(&rho), stop.tolerance);
-    Err(Error::NotConverged { method: "conjugate gradients", iterations, residual, wanted })
+    let residual = worst(&rho);
+    Ok(Solution { x, iterations: stop.max_iterations, residual })
 }
 
 /// ⟨a, b⟩ summed tile by tile in a fixed order.

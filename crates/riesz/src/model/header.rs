@@ -9,7 +9,7 @@ use std::fmt;
 /// Version of the header that this build writes, and the only one it reads.
 pub const FORMAT_VERSION: u64 = 2;
 /// Every kind of file there is, and what people call it.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 14] = [
     ("model", "kernel machine"),
     ("gaussian_process", "Gaussian process"),
     ("novelty", "novelty detector"),
@@ -22,6 +22,7 @@ const KINDS: [(&str, &str); 13] = [
     ("invariance", "invariant function"),
     ("policy_evaluation", "policy evaluation"),
     ("hitting_time", "chain of hitting times"),
+    ("sbeed", "control agent"),
     ("checkpoint", "checkpoint"),
 ];
 /// Most values in a header: one parsed value can take a hundred times the room of its text.

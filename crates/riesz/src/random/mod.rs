@@ -77,6 +77,8 @@ pub enum Stream {
     NextState = 27,
     /// Noise of simulated returns.
     Rollout = 28,
+    /// Actions of a policy.
+    Action = 29,
 }
 
 /// Address of four random words: 2³² lanes at each index, 2³² indices in each block, 2⁴⁸ blocks.

@@ -7,6 +7,7 @@ use crate::kernel::FeatureMap;
 use crate::linalg::cholesky::SINGLE;
 use crate::linalg::Cholesky;
 use crate::random::BlockIndex;
+use crate::space::Basis;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
@@ -37,6 +38,18 @@ impl FeatureMatrix {
         Ok(Self { features, values })
     }
 
+    /// The functions of a basis, one constant among them or not.
+    pub(crate) fn of(basis: &Basis, rows: Rows<'_>) -> Result<Self> {
+        let (features, d) = (basis.len(), rows.columns());
+        same_columns(basis.columns(), d)?;
+        let mut buffer = Vec::new();
+        let x = rows.tile(0..rows.len(), &mut buffer);
+        let mut values = vec![0.0; rows.len() * features];
+        let parts = x.par_chunks(ROWS * d).zip(values.par_chunks_mut(ROWS * features));
+        parts.try_for_each(|(x, out)| basis.fill(x, out))?;
+        Ok(Self { features, values })
+    }
+
     /// m.
     pub(crate) fn features(&self) -> usize {
         self.features
@@ -55,10 +68,10 @@ impl FeatureMatrix {
         self.values.par_chunks(ROWS * m).flat_map_iter(part).collect()
     }
 
-    /// Φᵀ R for the n×C row-major R, m×C row-major.
+    /// Φᵀ R for the n×C row-major R, m×C row-major; of the first n rows where there are more.
     pub(crate) fn adjoint(&self, r: &[f32], c: usize) -> Vec<f64> {
         let (m, n) = (self.features, r.len() / c);
-        let phi = MatRef::from_row_major_slice(&self.values[..], n, m);
+        let phi = MatRef::from_row_major_slice(&self.values[..n * m], n, m);
         let r = MatRef::from_row_major_slice(r, n, c);
         let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
         let part = |start: usize| {
@@ -70,12 +83,13 @@ impl FeatureMatrix {
         starts.into_par_iter().flat_map_iter(part).collect()
     }
 
-    /// Φᵀ W Φ/Σ w.
+    /// Φᵀ W Φ/Σ w, of the first rows where there are more than weights.
     pub(crate) fn second_moments(&self, weights: &[f32]) -> SecondMoments {
         let m = self.features;
         let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
         let root = |i: usize| (f64::from(weights[i]) / total).sqrt() as f32;
-        let scaled: Vec<f32> = self.values.par_iter().enumerate().map(|(i, v)| v * root(i / m)).collect();
+        let values = &self.values[..weights.len() * m];
+        let scaled: Vec<f32> = values.par_iter().enumerate().map(|(i, v)| v * root(i / m)).collect();
         let phi = MatRef::from_row_major_slice(&scaled[..], weights.len(), m);
         let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
         let part = |start: usize| {

@@ -18,7 +18,7 @@ pub use block_descent::{
     BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Part, Problem, Shard, Sweep,
 };
 pub use embedding_sgd::{DualForm, EmbeddingSgd, EmbeddingSgdConfig, SaddleInfo, SaddleState};
-pub(crate) use feature_matrix::RidgePath;
+pub(crate) use feature_matrix::{solve, FeatureMatrix, RidgePath};
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};

@@ -32,6 +32,8 @@ enum Kind {
     Columns { columns: usize },
     /// ψ(s) ⊗ e_a for rows (s, a), a one of A actions.
     PerAction { states: Box<Basis>, actions: usize },
+    /// The functions of several bases, one after the other.
+    Joined(Vec<Basis>),
 }
 
 impl Kind {
@@ -45,6 +47,8 @@ impl Kind {
 
 /// Most functions of a basis.
 const MOST: usize = 1 << 20;
+/// Most parts of a joined basis.
+const MOST_PARTS: usize = 8;
 /// Added to the diagonal of the matrix of atoms, whose kernel is one there.
 const JITTER: f64 = 1e-6;
 
@@ -72,6 +76,9 @@ enum Spec {
     },
     PerAction {
         actions: usize,
+    },
+    Joined {
+        parts: usize,
     },
 }
 
@@ -130,6 +137,16 @@ impl Basis {
         Ok(Self { kind: Arc::new(Kind::PerAction { states: Box::new(self), actions }), intercept: false })
     }
 
+    /// The functions of several bases of the same columns, one after the other.
+    pub fn joined(parts: Vec<Basis>) -> Result<Self> {
+        let Some(first) = parts.first() else {
+            return Err(Error::Empty { what: "a joined basis", needed: "one part" });
+        };
+        in_range("the parts of a basis", parts.len() as f64, parts.len() <= MOST_PARTS, "1 to 8")?;
+        parts.iter().try_for_each(|part| same_columns(first.columns(), part.columns()))?;
+        Ok(Self { kind: Arc::new(Kind::Joined(parts)), intercept: false })
+    }
+
     /// The same basis and the constant function.
     pub fn with_intercept(self) -> Self {
         Self { intercept: true, ..self }
@@ -148,6 +165,7 @@ impl Basis {
             Kind::Table { .. } => 1,
             Kind::Columns { columns } => *columns,
             Kind::PerAction { states, .. } => states.columns() + 1,
+            Kind::Joined(parts) => parts[0].columns(),
         }
     }
 
@@ -159,6 +177,7 @@ impl Basis {
             Kind::Table { states } => *states,
             Kind::Columns { columns } => *columns,
             Kind::PerAction { states, actions } => states.len() * actions,
+            Kind::Joined(parts) => parts.iter().map(Basis::len).sum(),
         };
         own + usize::from(self.intercept)
     }
@@ -201,6 +220,12 @@ impl Basis {
                 states.store(container, &tensor("states"))?;
                 Spec::PerAction { actions: *actions }
             }
+            Kind::Joined(parts) => {
+                for (i, part) in parts.iter().enumerate() {
+                    part.store(container, &tensor(&i.to_string()))?;
+                }
+                Spec::Joined { parts: parts.len() }
+            }
         };
         container.set_field(name, &(spec, self.intercept))
     }
@@ -240,9 +265,15 @@ impl Basis {
             }
             Spec::Table { states } => Self::table(states)?,
             Spec::Columns { columns } => Self::columns_of(columns)?,
-            Spec::PerAction { .. } if depth == 0 => return Err(Error::Format("a basis within bases".into())),
+            Spec::PerAction { .. } | Spec::Joined { .. } if depth == 0 => {
+                return Err(Error::Format("a basis within bases".into()))
+            }
             Spec::PerAction { actions } => {
                 Self::restore_within(container, &tensor("states"), depth - 1)?.per_action(actions)?
+            }
+            Spec::Joined { parts } => {
+                let part = |i: usize| Self::restore_within(container, &tensor(&i.to_string()), depth - 1);
+                Self::joined((0..parts.min(MOST_PARTS + 1)).map(part).collect::<Result<_>>()?)?
             }
         };
         Ok(Self { intercept, ..basis })
@@ -291,6 +322,14 @@ impl Basis {
                 for k in 0..*actions {
                     let part = a.subrows(k * m, m).to_owned();
                     out.subrows_mut(k * m, m).copy_from(states.map_blocks(&part, map));
+                }
+            }
+            Kind::Joined(parts) => {
+                let mut first = 0;
+                for part in parts {
+                    let own = a.subrows(first, part.len()).to_owned();
+                    out.subrows_mut(first, part.len()).copy_from(part.map_blocks(&own, map));
+                    first += part.len();
                 }
             }
             Kind::Features { .. } | Kind::Table { .. } | Kind::Columns { .. } => {}
@@ -359,9 +398,26 @@ impl Basis {
             }
             Kind::Columns { .. } => out.copy_from_slice(x),
             Kind::PerAction { states, actions } => fill_per_action(states, *actions, whole, x, out)?,
+            Kind::Joined(parts) => fill_joined(parts, whole, x, out)?,
         }
         Ok(())
     }
+}
+
+/// The functions of each part, beside each other.
+fn fill_joined(parts: &[Basis], whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
+    let (rows, m) = (x.len() / parts[0].columns(), parts.iter().map(Basis::len).sum());
+    let (mut own, mut first) = (Vec::new(), 0);
+    for part in parts {
+        let count = part.len();
+        own.resize(rows * count, 0.0);
+        part.fill_as(whole, x, &mut own)?;
+        for (out, own) in out.chunks_exact_mut(m).zip(own.chunks_exact(count)) {
+            out[first..first + count].copy_from_slice(own);
+        }
+        first += count;
+    }
+    Ok(())
 }
 
 /// ψ(s) in the place of the action, zero elsewhere.
@@ -408,7 +464,13 @@ mod tests {
         assert_eq!(filled(&table, &[2.0, 0.0]), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
         assert_eq!(filled(&table.clone().with_intercept(), &[1.0]), [0.0, 1.0, 0.0, 1.0]);
         assert_eq!(filled(&table.per_action(2).unwrap(), &[2.0, 1.0]), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
-        assert_eq!(filled(&Basis::columns_of(2).unwrap(), &[4.0, 5.0]), [4.0, 5.0]);
+        let columns = Basis::columns_of(2).unwrap();
+        assert_eq!(filled(&columns, &[4.0, 5.0]), [4.0, 5.0]);
+        let joined = Basis::joined(vec![columns.clone().with_intercept(), columns]).unwrap();
+        assert_eq!(
+            filled(&joined, &[4.0, 5.0, 6.0, 7.0]),
+            [4.0, 5.0, 1.0, 4.0, 5.0, 6.0, 7.0, 1.0, 6.0, 7.0]
+        );
         let kernel = ClosedForm::new(KernelSpec::Gaussian, 2.0, Scaling::identity(1)).unwrap();
         // Orthonormal: the products of ψ at two atoms are the kernel there.
         let basis = Basis::atoms(kernel, &[0.0, 2.0]).unwrap();
@@ -437,6 +499,7 @@ mod tests {
             Basis::atoms(kernel, &[0.0, 2.0, 1.0, -1.0]).unwrap(),
             Basis::table(3).unwrap().per_action(2).unwrap(),
             Basis::columns_of(2).unwrap(),
+            Basis::joined(vec![Basis::columns_of(2).unwrap(), Basis::columns_of(2).unwrap()]).unwrap(),
         ];
         for basis in bases {
             let mut container = Container::new("model");
@@ -462,7 +525,9 @@ mod tests {
     fn plain_features_have_the_same_span() {
         let kernel = ClosedForm::new(KernelSpec::Gaussian, 1.0, Scaling::identity(1)).unwrap();
         let atoms = Basis::atoms(kernel, &[0.0, 1.0, 2.5]).unwrap().with_intercept();
-        for (basis, x) in [(atoms.clone(), vec![0.3]), (atoms.per_action(2).unwrap(), vec![0.3, 1.0])] {
+        let joined = Basis::joined(vec![Basis::columns_of(1).unwrap(), atoms.clone()]).unwrap();
+        let per_action = atoms.clone().per_action(2).unwrap();
+        for (basis, x) in [(atoms, vec![0.3]), (per_action, vec![0.3, 1.0]), (joined, vec![0.3])] {
             let m = basis.len();
             let theta = Mat::from_fn(m, 1, |i, _| 1.0 + i as f64);
             let mut plain = vec![0.0; m];
@@ -491,7 +556,7 @@ mod tests {
             let error = Basis::table(3).unwrap().fill(&[x], &mut out).unwrap_err();
             assert!(error.to_string().contains("state"), "{error}");
         }
-        assert!(Basis::table(0).is_err() && Basis::columns_of(0).is_err());
+        assert!(Basis::table(0).is_err() && Basis::columns_of(0).is_err() && Basis::joined(vec![]).is_err());
         assert!(Basis::table(3).unwrap().fill(&[1.0], &mut out[..2]).is_err());
     }
 }

@@ -114,6 +114,25 @@ impl Layers {
         values
     }
 
+    /// Changes of the last layer when θ moves along a direction dθ, for the `values` of [`Layers::forward`]: t_0 = 0,
+    /// t_l = a' ⊙ (W_l t_{l−1} + dW_l a_{l−1} + db_l), and last without a'.
+    pub fn tangent(&self, theta: &[f32], direction: &[f32], values: &[Vec<f32>]) -> Vec<f32> {
+        let mut change = vec![0.0; values[0].len()];
+        for (l, layer) in self.layers.iter().enumerate() {
+            let ((weights, _), (of_weights, of_bias)) = (layer.of(theta), layer.of(direction));
+            let mut next = of_bias.repeat(ROWS);
+            for (a, w) in [(&values[l], of_weights), (&change, weights)] {
+                let (a, w) = (matrix(a, layer.inputs), matrix(w, layer.inputs));
+                product(&mut next, Accum::Add, a, w.transpose());
+            }
+            if l + 1 < self.layers.len() {
+                self.nonlinearity.multiply_slope(&values[l + 1], &mut next);
+            }
+            change = next;
+        }
+        change
+    }
+
     /// Σ_i w_iᵀ ∂f(x_i)/∂θ for the `values` of [`Layers::forward`] and the ROWS×C `weights`, zero where there is no row: with δ_L = w,
     /// ∂W_l = δ_lᵀ a_{l−1}, ∂b_l = Σ δ_l and δ_{l−1} = (δ_l W_l) ⊙ a'.
     pub fn backward(&self, theta: &[f32], values: &[Vec<f32>], weights: Vec<f32>) -> Vec<f32> {

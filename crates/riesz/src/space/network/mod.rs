@@ -200,8 +200,22 @@ impl Network {
         self.layers.forward(&self.theta, inputs, count)
     }
 
+    /// ∂f(x_i)/∂θ · d of each row for a direction d of θ, n×C row-major.
+    pub(crate) fn tangent(&self, rows: Rows<'_>, direction: &[f32]) -> Result<Vec<f32>> {
+        check_columns(self, rows)?;
+        check_length("the direction of a network", self.theta.len(), direction.len())?;
+        let (n, c) = (rows.len(), self.outputs());
+        let one = |tile: usize| {
+            let tile = tile * ROWS..((tile + 1) * ROWS).min(n);
+            let mut change = self.layers.tangent(&self.theta, direction, &self.forward(rows, tile.clone()));
+            change.truncate(tile.len() * c);
+            change
+        };
+        Ok((0..n.div_ceil(ROWS)).into_par_iter().flat_map_iter(one).collect())
+    }
+
     /// Σ_i w_iᵀ ∂f(x_i)/∂θ over the points of all terms, tile by tile and added in their order.
-    fn gradient(&self, terms: &[Terms<'_>]) -> Result<Vec<f64>> {
+    pub(crate) fn gradient(&self, terms: &[Terms<'_>]) -> Result<Vec<f64>> {
         let c = self.outputs();
         let mut tiles = Vec::new();
         for terms in terms {

@@ -323,3 +323,23 @@ fn arrays_that_do_not_fit_are_refused_before_anything_changes() {
     assert!(matches!(error, Error::Length { found: 7, .. }), "{error}");
     assert_eq!(f.parts(), before);
 }
+
+/// ⟨w, J d⟩ = ⟨Jᵀw, d⟩: changes along a direction and gradients belong together, also where the last tile is not full.
+#[test]
+fn tangents_and_gradients_belong_together() {
+    for nonlinearity in [Nonlinearity::Tanh, Nonlinearity::Relu] {
+        let f = network(&[7, 5], nonlinearity, Optimiser::ADAM);
+        let n = ROWS + 9;
+        let (x, weights) = (numbers(n * COLUMNS, 0.7), numbers(n * OUTPUTS, 1.9));
+        let (rows, direction) = (Rows::single(&x, COLUMNS).unwrap(), numbers(f.theta.len(), 0.3));
+        let dot = |a: &mut dyn Iterator<Item = f64>, b: &[f32]| -> f64 {
+            a.zip(b).map(|(a, b)| a * f64::from(*b)).sum()
+        };
+        let change = f.tangent(rows, &direction).unwrap();
+        let left = dot(&mut change.iter().map(|&v| f64::from(v)), &weights);
+        let right = dot(&mut f.gradient(&[Terms::new(rows, &weights)]).unwrap().into_iter(), &direction);
+        let size = (change.len() as f64).sqrt() * left.abs().max(1.0);
+        assert!((left - right).abs() < 64.0 * UNIT * size, "{left} {right}");
+        assert!(f.tangent(rows, &direction[1..]).is_err());
+    }
+}

@@ -1,0 +1,312 @@
+//! Settings of SBEED.
+
+use super::{Horizon, Smoothing};
+use crate::error::{in_range, non_negative, positive, Error, Result};
+use crate::kernel::{FeatureMap, KernelSpec, Scaling};
+use crate::random::Seed;
+use crate::space::{Basis, NetworkConfig, Nonlinearity, Optimiser};
+use serde::{Deserialize, Serialize};
+
+use super::Approximator;
+
+/// What actions there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actions {
+    /// Numbers between two bounds, column by column. A policy draws them in units in which these are −1 and 1; what is beyond
+    /// is cut off when they are taken.
+    Box {
+        /// The lower bounds.
+        low: Vec<f64>,
+        /// The upper bounds.
+        high: Vec<f64>,
+    },
+    /// The whole numbers `start`, …, `start` + `count` − 1.
+    Discrete {
+        /// How many.
+        count: usize,
+        /// The first.
+        start: i64,
+    },
+}
+
+impl Actions {
+    /// Refuses bounds that are not finite or contradict each other, and a choice of less than two.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Box { low, high } => {
+                let bounded = |(low, high): (&f64, &f64)| low < high && (high - low).is_finite();
+                if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(bounded) {
+                    return Err(Error::Conflict(
+                        "actions need finite bounds, the lower below the upper, in every column; bound them first, in \
+                         Gymnasium with gymnasium.wrappers.RescaleAction"
+                            .into(),
+                    ));
+                }
+                Ok(())
+            }
+            Self::Discrete { count, .. } => {
+                let possible = (2..=1 << 16).contains(count);
+                in_range("the number of actions", *count as f64, possible, "[2, 2^16]").map(drop)
+            }
+        }
+    }
+
+    /// Columns of an action as it is kept.
+    pub fn columns(&self) -> usize {
+        match self {
+            Self::Box { low, .. } => low.len(),
+            Self::Discrete { .. } => 1,
+        }
+    }
+
+    /// Outputs of the function of a policy.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Box { low, .. } => low.len(),
+            Self::Discrete { count, .. } => *count,
+        }
+    }
+
+    /// Actions in the units of the task, from those of a policy.
+    pub fn taken(&self, actions: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Box { low, high } => {
+                let one = |(i, a): (usize, &f64)| {
+                    let j = i % low.len();
+                    low[j] + 0.5 * (a.clamp(-1.0, 1.0) + 1.0) * (high[j] - low[j])
+                };
+                actions.iter().enumerate().map(one).collect()
+            }
+            Self::Discrete { start, .. } => actions.iter().map(|a| a + *start as f64).collect(),
+        }
+    }
+
+    /// Actions in the units of a policy, from those of the task.
+    pub fn drawn(&self, taken: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Box { low, high } => {
+                let one = |(i, a): (usize, &f64)| {
+                    let j = i % low.len();
+                    2.0 * (a - low[j]) / (high[j] - low[j]) - 1.0
+                };
+                taken.iter().enumerate().map(one).collect()
+            }
+            Self::Discrete { start, .. } => taken.iter().map(|a| a - *start as f64).collect(),
+        }
+    }
+}
+
+/// What kind of function of the state is learnt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Random Fourier features of the Gaussian kernel, the columns themselves and a constant.
+    Features {
+        /// How many features, a multiple of 64.
+        count: usize,
+        /// The bandwidth as a multiple of the median distance between states.
+        bandwidth: f64,
+    },
+    /// A network with tanh layers.
+    Network {
+        /// Sizes of the hidden layers.
+        hidden: Vec<usize>,
+    },
+}
+
+impl Form {
+    /// The function zero of d columns at which the median distance is `median`, or a network with random weights.
+    pub(super) fn build(&self, d: usize, outputs: usize, median: f64, seed: Seed) -> Result<Approximator> {
+        match self {
+            Self::Features { .. } => Ok(Approximator::zero(self.basis(d, median, seed)?, outputs)),
+            Self::Network { hidden } => {
+                let (nonlinearity, optimiser) = (Nonlinearity::Tanh, Optimiser::ADAM);
+                let settings = NetworkConfig { hidden: hidden.clone(), nonlinearity, optimiser };
+                settings.build(Scaling::identity(d), vec![0.0; outputs], seed).map(Approximator::Network)
+            }
+        }
+    }
+
+    /// The features of d columns; of a network none but the columns.
+    pub(super) fn basis(&self, d: usize, median: f64, seed: Seed) -> Result<Basis> {
+        let columns = Basis::columns_of(d)?;
+        let Self::Features { count, bandwidth } = self else { return Ok(columns.with_intercept()) };
+        let bandwidth = if median > 0.0 { bandwidth * median } else { *bandwidth };
+        let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, *count, seed, Scaling::identity(d))?;
+        Ok(Basis::joined(vec![Basis::features(map)?, columns])?.with_intercept())
+    }
+
+    /// What a ridge is divided by, so that it means the same for any number of features.
+    pub(super) fn unit(&self) -> f64 {
+        match self {
+            Self::Features { count, .. } => *count as f64,
+            Self::Network { .. } => 1.0,
+        }
+    }
+}
+
+/// Which V(s') the targets of V hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// That of the sweep before: V is regressed on δ, which stays as it is meanwhile.
+    Frozen,
+    /// The same V, through which L is differentiated too: the published gradient ∇_V L.
+    Moving,
+}
+
+/// How V and ρ are learnt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Critic {
+    /// What kind of function.
+    pub form: Form,
+    /// Ridge of regressions on features.
+    pub ridge: f64,
+    /// Sweeps of an iteration, each with δ of the V before.
+    pub sweeps: usize,
+    /// Adam's steps in a sweep and their size, where there is no regression to be solved.
+    pub descent: (usize, f64),
+}
+
+/// Which actions ρ looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DualActions {
+    /// The first of a window, ρ(s₀, a₀): exact for any K.
+    First,
+    /// All of a window, ρ(s₀, a₀, …, a_{K−1}), as published; biased for K > 1 where transitions are random, since later
+    /// actions betray later states.
+    Window,
+}
+
+/// How far an iteration moves the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyStep {
+    /// As far as KL(π‖π') allows, the bound going from the first number to the second in the course of learning.
+    Divergence(f64, f64),
+    /// This many natural gradients, as published.
+    Fixed(f64),
+}
+
+/// Settings of SBEED.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// γ, K and ζ.
+    pub horizon: Horizon,
+    /// λ and η.
+    pub smoothing: Smoothing,
+    /// What the mean, or the logits, of the policy are.
+    pub policy: Form,
+    /// Added to the Fisher information.
+    pub damping: f64,
+    /// How V is learnt.
+    pub value: Critic,
+    /// How ρ is.
+    pub dual: Critic,
+    /// What ρ looks at.
+    pub dual_actions: DualActions,
+    /// Which V(s') the targets of V hold.
+    pub target: Target,
+    /// How far the policy moves.
+    pub step: PolicyStep,
+    /// The most that a step counts for being likelier under π than under β; `None` counts every step once, as published.
+    pub most_ratio: Option<f64>,
+    /// log σ at first, and its bounds.
+    pub log_deviation: (f64, f64, f64),
+    /// Iterations after every collection of steps.
+    pub iterations: usize,
+    /// Environments side by side.
+    pub environments: usize,
+    /// Steps that are remembered.
+    pub capacity: usize,
+    /// Whether observations are standardised and rewards divided by the deviation of their discounted sum.
+    pub standardised: (bool, bool),
+    /// The seed of everything.
+    pub seed: Seed,
+}
+
+impl Options {
+    /// The settings that were measured best; see `docs/departures.md`.
+    pub fn new(seed: Seed) -> Self {
+        let critic = |count: usize, bandwidth: f64| Critic {
+            form: Form::Features { count, bandwidth },
+            ridge: 1e-3,
+            sweeps: 5,
+            descent: (20, 1e-3),
+        };
+        Self {
+            horizon: Horizon { discount: 0.99, steps: 10, trace: 1.0 },
+            smoothing: Smoothing { temperature: 0.01, dual_weight: 0.1 },
+            policy: Form::Features { count: 128, bandwidth: 1.5 },
+            damping: 1e-3,
+            value: critic(192, 0.6),
+            dual: critic(128, 1.0),
+            dual_actions: DualActions::First,
+            target: Target::Frozen,
+            step: PolicyStep::Divergence(0.01, 0.001),
+            most_ratio: Some(2.0),
+            log_deviation: (-0.5, -1.0, 0.0),
+            iterations: 3,
+            environments: 10,
+            capacity: 10_000,
+            standardised: (true, true),
+            seed,
+        }
+    }
+
+    /// Settings as published (thesis 6.5): networks of two tanh layers of 64 for V and ρ, Adam, the gradient through V(s'),
+    /// the dual of whole windows, natural gradients of fixed length, and neither bounds nor ratios.
+    pub fn published(seed: Seed) -> Self {
+        let critic = Critic {
+            form: Form::Network { hidden: vec![64, 64] },
+            ridge: 0.0,
+            sweeps: 1,
+            descent: (20, 1e-3),
+        };
+        Self {
+            horizon: Horizon { discount: 0.995, steps: 10, trace: 1.0 },
+            policy: Form::Features { count: 128, bandwidth: 1.0 },
+            value: critic.clone(),
+            dual: critic,
+            dual_actions: DualActions::Window,
+            target: Target::Moving,
+            step: PolicyStep::Fixed(0.005),
+            most_ratio: None,
+            log_deviation: (0.0, -10.0, 10.0),
+            ..Self::new(seed)
+        }
+    }
+
+    /// Refuses settings outside their domain.
+    pub fn check(&self) -> Result<()> {
+        self.horizon.check()?;
+        self.smoothing.check()?;
+        non_negative("damping", self.damping)?;
+        for critic in [&self.value, &self.dual] {
+            non_negative("ridge", critic.ridge)?;
+            positive("sweeps", critic.sweeps as f64)?;
+            positive("critic_steps", critic.descent.0 as f64)?;
+            positive("learning_rate", critic.descent.1)?;
+        }
+        for form in [&self.policy, &self.value.form, &self.dual.form] {
+            if let Form::Features { bandwidth, .. } = form {
+                positive("bandwidth", *bandwidth)?;
+            }
+        }
+        match self.step {
+            PolicyStep::Divergence(first, last) => {
+                positive("divergence", first)?;
+                positive("divergence", last)?;
+            }
+            PolicyStep::Fixed(size) => drop(positive("policy_step", size)?),
+        }
+        let (start, low, high) = self.log_deviation;
+        let inside = low <= start && start <= high && low.is_finite() && high.is_finite();
+        in_range("log_std", start, inside, "its bounds, which are finite")?;
+        self.most_ratio.map_or(Ok(0.0), |most| positive("most_ratio", most))?;
+        positive("iterations", self.iterations as f64)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+"""Environments of Gymnasium side by side, each with the next observation after a step and after an end."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from riesz._arguments import count, shown
+from riesz._errors import InvalidInput
+
+Rows = NDArray[np.float32]
+
+
+class Step(NamedTuple):
+    """What a step led to, a row for each environment that took one."""
+
+    environments: list[int]
+    next_observations: Rows
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+class Lanes(Protocol):
+    """Environments that are stepped together."""
+
+    observation_space: Any
+    action_space: Any
+    n_envs: int
+    env: Any
+
+    def reset(self, seeds: Sequence[int]) -> Rows:
+        """Begin episodes anew, with a seed for each environment."""
+
+    def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
+        """Take a step; return what it led to, and the observations to act on next."""
+
+    def episodes(self) -> list[tuple[float, int]]:
+        """Return sums of rewards and lengths of episodes that have ended since the last call."""
+
+
+def lanes_of(env: Any, n_envs: int) -> Lanes:
+    """Return the environments that a user means."""
+    try:
+        import gymnasium
+        from gymnasium.vector import VectorEnv
+    except ImportError as error:
+        raise ImportError(f"SBEED needs Gymnasium: pip install gymnasium ({error})") from error
+    if isinstance(env, str):
+        made: list[Any] = []
+        try:
+            made.extend(gymnasium.make(env) for _ in range(count("n_envs", n_envs, 1)))
+        except gymnasium.error.Error as error:
+            raise InvalidInput(f"env = {shown(env)}: {error}") from None
+        return _Singles(made)
+    if isinstance(env, VectorEnv):
+        return _Vector(env)
+    if callable(env) and not isinstance(env, gymnasium.Env):
+        return _Singles([env() for _ in range(count("n_envs", n_envs, 1))])
+    if isinstance(env, gymnasium.Env):
+        return _Singles([env])
+    raise InvalidInput(
+        f"env = {shown(env)} should be the name of an environment, a gymnasium.Env or VectorEnv, or"
+        " a function that makes one"
+    )
+
+
+def observation_columns(space: Any) -> int:
+    """Return how many numbers an observation becomes."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box):
+        return int(np.prod(space.shape, dtype=np.int64)) or 1
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiBinary | spaces.MultiDiscrete):
+        return int(np.prod(space.shape))
+    raise InvalidInput(
+        f"env: observations are a {type(space).__name__}; wrap the environment in"
+        " gymnasium.wrappers.FlattenObservation to make them rows of numbers"
+    )
+
+
+def action_bounds(space: Any) -> tuple[Any, Any]:
+    """Return the bounds of numbers, or how many actions there are and the first of them."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return int(space.n), int(space.start)
+    if not isinstance(space, spaces.Box):
+        raise InvalidInput(
+            f"env: actions are a {type(space).__name__}; they should be a Box or Discrete"
+        )
+    low, high = (np.ravel(bound).astype(np.float64).tolist() for bound in (space.low, space.high))
+    return low, high
+
+
+def rows_of(space: Any, observations: Any) -> Rows:
+    """Return observations of a space as rows of numbers."""
+    from gymnasium import spaces
+
+    array = np.asarray(observations)
+    if isinstance(space, spaces.Discrete):
+        numbers = array.reshape(-1).astype(np.int64) - int(space.start)
+        if (numbers < 0).any() or (numbers >= space.n).any():
+            raise InvalidInput(f"observations: {array.tolist()} are not all in {space}")
+        return np.eye(int(space.n), dtype=np.float32)[numbers]
+    columns = observation_columns(space)
+    if array.size % columns:
+        raise InvalidInput(f"observations have shape {array.shape}, expected {space.shape}")
+    return np.ascontiguousarray(array.reshape(-1, columns), dtype=np.float32)
+
+
+def one_or_many(space: Any, observations: Any) -> bool:
+    """Whether there is a single observation, and no row of them."""
+    return np.ndim(observations) == len(space.shape or ())
+
+
+class _Counted:
+    """Sums of rewards and lengths of episodes."""
+
+    def __init__(self, n_envs: int) -> None:
+        self._sums, self._lengths = np.zeros(n_envs), np.zeros(n_envs, dtype=np.int64)
+        self._ended: list[tuple[float, int]] = []
+
+    def begin(self) -> None:
+        self._sums[:], self._lengths[:] = 0, 0
+
+    def count(self, environments: list[int], rewards: Any, ended: Any) -> None:
+        for i, reward, end in zip(environments, rewards, ended, strict=True):
+            self._sums[i] += reward
+            self._lengths[i] += 1
+            if end:
+                self._ended.append((float(self._sums[i]), int(self._lengths[i])))
+                self._sums[i], self._lengths[i] = 0, 0
+
+    def episodes(self) -> list[tuple[float, int]]:
+        ended, self._ended = self._ended, []
+        return ended
+
+
+class _Singles(_Counted):
+    """Single environments, one after the other."""
+
+    def __init__(self, environments: list[Any]) -> None:
+        super().__init__(len(environments))
+        self._environments = environments
+        self.env = environments[0]
+        self.observation_space = self.env.observation_space
+        self.action_space = self.env.action_space
+        self.n_envs = len(environments)
+
+    def reset(self, seeds: Sequence[int]) -> Rows:
+        self.begin()
+        pairs = zip(self._environments, seeds, strict=True)
+        return self._rows([env.reset(seed=seed)[0] for env, seed in pairs])
+
+    def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
+        following: list[Any] = []
+        now: list[Any] = []
+        results: list[tuple[float, bool, bool]] = []
+        for env, action in zip(self._environments, actions, strict=True):
+            seen, reward, terminated, truncated, _ = env.step(action)
+            following.append(seen)
+            results.append((float(reward), bool(terminated), bool(truncated)))
+            now.append(env.reset()[0] if terminated or truncated else seen)
+        rewards, terminated_all, truncated_all = map(np.array, zip(*results, strict=True))
+        environments = list(range(self.n_envs))
+        self.count(environments, rewards, terminated_all | truncated_all)
+        step = Step(environments, self._rows(following), rewards, terminated_all, truncated_all)
+        return step, self._rows(now)
+
+    def _rows(self, observations: list[Any]) -> Rows:
+        return rows_of(self.observation_space, observations)
+
+
+class _Vector(_Counted):
+    """A vector environment of Gymnasium, whichever way it begins episodes anew."""
+
+    def __init__(self, env: Any) -> None:
+        from gymnasium.vector import AutoresetMode
+
+        super().__init__(env.num_envs)
+        self.env = env
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self.n_envs = env.num_envs
+        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        if mode == AutoresetMode.DISABLED:
+            raise InvalidInput("env: its autoreset_mode is DISABLED; make it with another")
+        self._later = mode == AutoresetMode.NEXT_STEP
+        self._ended_before = np.zeros(self.n_envs, dtype=bool)
+
+    def reset(self, seeds: Sequence[int]) -> Rows:
+        self.begin()
+        self._ended_before[:] = False
+        return rows_of(self.observation_space, self.env.reset(seed=list(seeds))[0])
+
+    def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
+        seen, rewards, terminated, truncated, info = self.env.step(actions)
+        now = rows_of(self.observation_space, seen)
+        following = now.copy()
+        ended = np.asarray(terminated) | np.asarray(truncated)
+        if not self._later and ended.any():
+            final = info["final_obs"]
+            for i in np.flatnonzero(ended):
+                following[i] = rows_of(self.observation_space, final[i])[0]
+        # With NEXT_STEP the step after an end begins an episode, whatever the action: it is none.
+        taken = np.flatnonzero(~self._ended_before).tolist()
+        if self._later:
+            self._ended_before = ended
+        columns = (np.asarray(rewards, dtype=np.float64), np.asarray(terminated), np.asarray(truncated))
+        kept = [np.ascontiguousarray(column[taken]) for column in columns]
+        self.count(taken, kept[0], ended[taken])
+        return Step(taken, np.ascontiguousarray(following[taken]), *kept), now
+
+
+Maker = Callable[[], Any]
