@@ -237,7 +237,7 @@ impl Options {
             descent: (20, 1e-3),
         };
         Self {
-            horizon: Horizon { discount: 0.99, steps: 10, trace: 1.0 },
+            horizon: Horizon { discount: 0.99, steps: 200, trace: 0.95 },
             smoothing: Smoothing { temperature: 0.01, dual_weight: 0.1 },
             policy: Form::Features { count: 128, bandwidth: 1.5 },
             damping: 1e-3,
@@ -247,7 +247,7 @@ impl Options {
             target: Target::Frozen,
             step: PolicyStep::Divergence(0.01, 0.001),
             most_ratio: Some(2.0),
-            log_deviation: (-0.5, -1.0, 0.0),
+            log_deviation: (-0.5, -2.5, 0.0),
             iterations: 3,
             environments: 10,
             capacity: 10_000,
