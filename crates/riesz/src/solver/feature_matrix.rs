@@ -55,6 +55,16 @@ impl FeatureMatrix {
         self.features
     }
 
+    /// n.
+    pub(crate) fn rows(&self) -> usize {
+        self.values.len() / self.features
+    }
+
+    /// The first n rows in double precision.
+    pub(crate) fn doubles(&self, n: usize) -> Mat<f64> {
+        Mat::from_fn(n, self.features, |i, j| f64::from(self.values[i * self.features + j]))
+    }
+
     /// Φ A for the m×C row-major A, n×C row-major.
     pub(crate) fn apply(&self, a: &[f32], c: usize) -> Vec<f32> {
         let m = self.features;

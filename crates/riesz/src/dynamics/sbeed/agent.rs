@@ -1,11 +1,11 @@
 //! An agent: it acts, remembers and learns.
 
-use super::iteration::{Experience, Iteration};
+use super::iteration::{followers, Experience, Iteration, ValueFit};
+use super::saddle::Saddle;
 use super::{
-    Actions, Approximator, DualActions, Form, Head, Learned, Options, Policy, Progressed, Regression, Replay,
-    Running, Steps, Target, Windows,
+    Actions, After, Approximator, Critic, DualActions, Form, Gathered, Head, Inputs, Learned, Options,
+    Policy, Progressed, Regression, Replay, Running, Steps, Target, Windows,
 };
-use super::{After, Gathered};
 use crate::data::Rows;
 use crate::driver::{run, Again, Control, Monitor, Phase, Progress};
 use crate::error::{finite, in_range, positive, Error, Result};
@@ -324,35 +324,47 @@ impl Sbeed {
     fn prepare(&self, learned: &Learned, gathered: Gathered) -> Result<Experience> {
         let options = &self.header.options;
         let n = gathered.rewards.len();
+        let ridge = |critic: &Critic| critic.ridge / critic.form.unit();
+        let regression = |inputs: &Inputs, critic: &Critic| {
+            inputs.features().map(|phi| Regression::new(phi, n, ridge(critic))).transpose()
+        };
         let pairs = match options.smoothing.dual_weight > 0.0 {
             true => {
                 let inputs = learned.dual.prepare(self.pairs(&gathered).0)?;
-                let ridge = options.dual.ridge / options.dual.form.unit();
-                let regression = inputs.features().map(|phi| Regression::new(phi, n, ridge)).transpose()?;
+                let regression = regression(&inputs, &options.dual)?;
                 Some((inputs, regression))
             }
             false => None,
         };
         let Gathered { states, beyond, actions, log_behaviour, rewards, after } = gathered;
         let value_states = learned.value.prepare([&states[..], &beyond].concat())?;
-        let solved = options.target == Target::Frozen;
-        let ridge = options.value.ridge / options.value.form.unit();
-        let phi = value_states.features().filter(|_| solved);
-        let value_regression = phi.map(|phi| Regression::new(phi, n, ridge)).transpose()?;
+        let (followers, windows) = (followers(&after), Windows::new(options.horizon, after)?);
+        let value_fit = match (options.target, value_states.features()) {
+            (Target::Saddle, Some(psi)) => {
+                let of_pairs = pairs.as_ref().and_then(|(inputs, _)| inputs.features());
+                let weights = (options.smoothing.dual_weight, [ridge(&options.value), ridge(&options.dual)]);
+                ValueFit::Saddle(Box::new(Saddle::new(&windows, (psi, &followers), of_pairs, weights)?))
+            }
+            (Target::Frozen, _) => {
+                regression(&value_states, &options.value)?.map_or(ValueFit::Steps, ValueFit::Regression)
+            }
+            _ => ValueFit::Steps,
+        };
         let states = learned.policy.body.prepare(states)?;
         let damping = options.damping / options.policy.unit();
         let phi = states.features().filter(|_| matches!(learned.policy.head, Head::Gaussian { .. }));
         let fisher = phi.map(|phi| phi.second_moments(&vec![1.0; n]).factor(damping)).transpose()?;
         let unit = self.reward_unit();
         Ok(Experience {
-            windows: Windows::new(options.horizon, after)?,
+            windows,
             rewards: rewards.iter().map(|r| r / unit).collect(),
             actions,
             log_behaviour,
             states,
             fisher,
+            followers,
             value_states,
-            value_regression,
+            value_fit,
             pairs,
         })
     }

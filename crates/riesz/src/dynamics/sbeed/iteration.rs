@@ -1,6 +1,7 @@
 //! One iteration: V, ρ, and a step of the policy.
 
 use super::approximator::{Approximator, Inputs, Regression};
+use super::saddle::Saddle;
 use super::{After, Critic, Options, Policy, PolicyStep, Sample, Target, Windows};
 use crate::driver::{Again, Batches};
 use crate::error::{Error, Result};
@@ -29,33 +30,45 @@ pub(super) struct Experience {
     pub(super) states: Inputs,
     /// E[φφᵀ] + νI of the features of the policy, factorised.
     pub(super) fisher: Option<Cholesky>,
+    /// Where the states that follow stand among those V takes.
+    pub(super) followers: Vec<Option<usize>>,
     /// The states s as V takes them, and after them those that follow unseen ends.
     pub(super) value_states: Inputs,
-    pub(super) value_regression: Option<Regression>,
+    pub(super) value_fit: ValueFit,
     /// States and actions, as ρ takes them; `None` where η is zero.
     pub(super) pairs: Option<(Inputs, Option<Regression>)>,
+}
+
+/// What V is fitted with, as far as it does not change from iteration to iteration.
+pub(super) enum ValueFit {
+    /// A regression on δ.
+    Regression(Regression),
+    /// The saddle point.
+    Saddle(Box<Saddle>),
+    /// Nothing: steps of an optimiser.
+    Steps,
 }
 
 impl Experience {
     /// V of the states that follow, from V of the states there are.
     fn next(&self, values: &[f64]) -> Vec<f64> {
-        let place = self.places();
-        place.iter().map(|place| place.map_or(0.0, |place| values[place])).collect()
+        self.followers.iter().map(|place| place.map_or(0.0, |place| values[place])).collect()
     }
+}
 
-    /// Where V of the state that follows each step stands among the values; nowhere after the end of a task.
-    fn places(&self) -> Vec<Option<usize>> {
-        let (mut beyond, n) = (self.windows.len(), self.windows.len());
-        let one = |(t, after): (usize, &After)| match after {
-            After::End => None,
-            After::Step => Some((t + 1).min(n - 1)),
-            After::Unseen => {
-                beyond += 1;
-                Some(beyond - 1)
-            }
-        };
-        self.windows.after().iter().enumerate().map(one).collect()
-    }
+/// Where the state that follows each step stands among the states of all steps and, after them, those that follow unseen
+/// ends; nowhere after the end of a task.
+pub(super) fn followers(after: &[After]) -> Vec<Option<usize>> {
+    let (mut beyond, n) = (after.len(), after.len());
+    let one = |(t, after): (usize, &After)| match after {
+        After::End => None,
+        After::Step => Some((t + 1).min(n - 1)),
+        After::Unseen => {
+            beyond += 1;
+            Some(beyond - 1)
+        }
+    };
+    after.iter().enumerate().map(one).collect()
 }
 
 /// Facts about an iteration.
@@ -82,10 +95,11 @@ impl StepInfo for Progressed {
 /// An iteration of SBEED (thesis Algorithm 5): V and ρ are fitted to δ, then the policy takes a step of natural gradient.
 ///
 /// ```text
-/// V ← argmin E[(δ − V(s))²] + ν‖V‖²    with V(s') in δ as it was, several times;   or Adam's steps along −∇_V L
+/// V ← argmin E[(δ − V(s))²] + ν‖V‖²    with V(s') in δ as it was, several times;   or Adam's steps along −∇_V L;   or the
+///                                      V of the saddle point
 /// ξ ← argmin E[(δ − V(s) − ξ(s, a))²] + ν‖ξ‖²,   ρ = V + ξ
 /// A = (1 − η)δ + ηρ − V, centred;   w_j = min(π/β, r) Σ_{t ≤ j < t+K} (ζγ)^{j−t} A_t
-/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/(λK)), halved until KL ≤ 1.5ε and L does not rise
+/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/(λ Σ_{j<K} (ζγ)^j)), halved until KL ≤ 1.5ε and L does not rise
 /// ```
 pub(super) struct Iteration<'a> {
     pub(super) options: &'a Options,
@@ -139,14 +153,22 @@ impl Iteration<'_> {
     /// Fits V; gives V of all its states.
     fn fit_value(&self, state: &mut Learned, seen: &Experience, gains: &[f64]) -> Result<Vec<f64>> {
         let (critic, inputs) = (&self.options.value, &seen.value_states);
+        if let ValueFit::Saddle(saddle) = &seen.value_fit {
+            state.value.replace(saddle.solve(&seen.windows, gains))?;
+            return state.value.values(inputs);
+        }
+        let regression = match &seen.value_fit {
+            ValueFit::Regression(regression) => Some(regression),
+            _ => None,
+        };
         let mut all = state.value.values(inputs)?;
         for _ in 0..critic.sweeps {
-            let delta = seen.windows.delta(gains, &seen.next(&all));
-            match (self.options.target, &seen.value_regression) {
-                (Target::Frozen, regression) => {
-                    regress(&mut state.value, critic, inputs, regression, &delta)?
+            match self.options.target {
+                Target::Moving => self.descend(state, seen, gains)?,
+                Target::Frozen | Target::Saddle => {
+                    let delta = seen.windows.delta(gains, &seen.next(&all));
+                    regress(&mut state.value, critic, inputs, regression, &delta)?;
                 }
-                (Target::Moving, _) => self.descend(state, seen, gains)?,
             }
             all = state.value.values(inputs)?;
         }
@@ -156,7 +178,7 @@ impl Iteration<'_> {
     /// Steps of V along −∇_V L, with ρ as it is.
     fn descend(&self, state: &mut Learned, seen: &Experience, gains: &[f64]) -> Result<()> {
         let (steps, size) = self.options.value.descent;
-        let (n, places) = (seen.windows.len(), seen.places());
+        let n = seen.windows.len();
         let extra = match &seen.pairs {
             Some((pairs, _)) => state.dual.values(pairs)?,
             None => vec![0.0; n],
@@ -170,7 +192,7 @@ impl Iteration<'_> {
             let gradients = self.options.smoothing.gradients(&seen.windows, &sample);
             let mut weights = vec![0.0; all.len()];
             weights.iter_mut().zip(&gradients.values).for_each(|(w, g)| *w -= g);
-            for (place, g) in places.iter().zip(&gradients.next) {
+            for (place, g) in seen.followers.iter().zip(&gradients.next) {
                 place.iter().for_each(|&place| weights[place] -= g);
             }
             state.value.step(size, &[(&seen.value_states, &weights)])?;
@@ -188,7 +210,7 @@ impl Iteration<'_> {
     ) -> Result<Vec<f64>> {
         let Some((pairs, regression)) = &seen.pairs else { return Ok(values.to_vec()) };
         let rest: Vec<f64> = delta.iter().zip(values).map(|(delta, v)| delta - v).collect();
-        regress(&mut state.dual, &self.options.dual, pairs, regression, &rest)?;
+        regress(&mut state.dual, &self.options.dual, pairs, regression.as_ref(), &rest)?;
         Ok(state.dual.values(pairs)?.iter().zip(values).map(|(xi, v)| v + xi).collect())
     }
 
@@ -225,7 +247,7 @@ impl Iteration<'_> {
             PolicyStep::Fixed(size) => (size, f64::INFINITY),
             PolicyStep::Divergence(first, last) => {
                 let bound = first + (last - first) * self.behind.clamp(0.0, 1.0);
-                let longest = options.smoothing.temperature * options.horizon.steps as f64;
+                let longest = options.smoothing.temperature * options.horizon.reach();
                 ((2.0 * bound / direction.square).sqrt().min(1.0 / longest.max(f64::MIN_POSITIVE)), bound)
             }
         };
@@ -253,7 +275,7 @@ fn regress(
     f: &mut Approximator,
     critic: &Critic,
     inputs: &Inputs,
-    regression: &Option<Regression>,
+    regression: Option<&Regression>,
     targets: &[f64],
 ) -> Result<()> {
     if let (Some(regression), Some(phi)) = (regression, inputs.features()) {

@@ -25,6 +25,7 @@ mod options;
 mod policy;
 mod replay;
 mod running;
+mod saddle;
 pub mod tabular;
 mod windows;
 

@@ -154,6 +154,8 @@ pub enum Target {
     Frozen,
     /// The same V, through which L is differentiated too: the published gradient ∇_V L.
     Moving,
+    /// The same V, at the saddle point itself: for features, where one linear system gives it.
+    Saddle,
 }
 
 /// How V and ρ are learnt.
@@ -301,6 +303,11 @@ impl Options {
                 positive("divergence", last)?;
             }
             PolicyStep::Fixed(size) => drop(positive("policy_step", size)?),
+        }
+        let linear = |critic: &Critic| matches!(critic.form, Form::Features { .. });
+        if self.target == Target::Saddle && !(linear(&self.value) && linear(&self.dual)) {
+            let text = "target = \"saddle\" solves a linear system: V and rho must be linear in features";
+            return Err(Error::Conflict(text.into()));
         }
         let (start, low, high) = self.log_deviation;
         let inside = low <= start && start <= high && low.is_finite() && high.is_finite();

@@ -37,6 +37,12 @@ impl Horizon {
         in_range("trace", self.trace, (0.0..=1.0).contains(&self.trace), "[0, 1]")?;
         Ok(self)
     }
+
+    /// Σ_{j<K} (ζγ)^j, the steps that a window counts for.
+    pub fn reach(self) -> f64 {
+        let decay = self.trace * self.discount;
+        (1.0 - decay.powf(self.steps as f64)) / (1.0 - decay)
+    }
 }
 
 /// The windows of some episodes, whose steps stand one after the other.
