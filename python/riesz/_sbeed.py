@@ -30,6 +30,7 @@ _PLACES = {
     "dual_weight": "smoothing.dual_weight",
     "damping": "damping",
     "dual_actions": "dual_actions",
+    "score": "score",
     "target": "target",
     "most_ratio": "most_ratio",
     "iterations": "iterations",
@@ -94,8 +95,11 @@ class SBEED:
         Adam's, for networks.
     dual_actions : {"first", "window"}, optional
         Whether rho looks at the first action of a window, which is exact, or at all, as published.
-    target : {"frozen", "moving"}, optional
-        Whether V is regressed on delta with V(s') as it was, or follows the published gradient.
+    score : {"first", "window"}, optional
+        Whether the policy answers for the first action of a window, or for all, as published.
+    target : {"frozen", "moving", "saddle"}, optional
+        Whether V is regressed on delta with V(s') as it was, follows the published gradient, or is
+        solved for at the saddle point.
     normalize : bool or (bool, bool), default=True
         Whether observations are standardised, and rewards divided by the deviation of the return.
     form : {"stabilised", "published"}, default="stabilised"
@@ -149,6 +153,7 @@ class SBEED:
         damping: float | None = None,
         learning_rate: float | None = None,
         dual_actions: str | None = None,
+        score: str | None = None,
         target: str | None = None,
         normalize: bool | tuple[bool, bool] = True,
         form: str = "stabilised",
@@ -551,7 +556,7 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
         value = given[name]
         if value is not None:
             whole = name in ("window", "iterations", "buffer_size")
-            text = name in ("dual_actions", "target")
+            text = name in ("dual_actions", "score", "target")
             changes[place] = count(name, value) if whole else value if text else number(name, value)
     if given["divergence"] is not None:
         bounds = _numbers("divergence", given["divergence"], 2, repeat=True)

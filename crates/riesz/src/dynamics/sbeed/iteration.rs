@@ -2,7 +2,7 @@
 
 use super::approximator::{Approximator, Inputs, Regression};
 use super::saddle::Saddle;
-use super::{After, Critic, Options, Policy, PolicyStep, Sample, Target, Windows};
+use super::{After, Critic, Options, Policy, PolicyStep, Sample, Score, Target, Windows};
 use crate::driver::{Again, Batches};
 use crate::error::{Error, Result};
 use crate::linalg::Cholesky;
@@ -98,7 +98,7 @@ impl StepInfo for Progressed {
 /// V ← argmin E[(δ − V(s))²] + ν‖V‖²    with V(s') in δ as it was, several times;   or Adam's steps along −∇_V L;   or the
 ///                                      V of the saddle point
 /// ξ ← argmin E[(δ − V(s) − ξ(s, a))²] + ν‖ξ‖²,   ρ = V + ξ
-/// A = (1 − η)δ + ηρ − V, centred;   w_j = min(π/β, r) Σ_{t ≤ j < t+K} (ζγ)^{j−t} A_t
+/// A = (1 − η)δ + ηρ − V, centred;   w_j = min(π/β, r) A_j,   or   min(π/β, r) Σ_{t ≤ j < t+K} (ζγ)^{j−t} A_t
 /// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/(λ Σ_{j<K} (ζγ)^j)), halved until KL ≤ 1.5ε and L does not rise
 /// ```
 pub(super) struct Iteration<'a> {
@@ -219,7 +219,10 @@ impl Iteration<'_> {
         let mut advantages = self.options.smoothing.advantages(sample);
         let mean = advantages.iter().sum::<f64>() / advantages.len() as f64;
         advantages.iter_mut().for_each(|a| *a -= mean);
-        let (sums, _) = seen.windows.adjoint(&advantages);
+        let sums = match self.options.score {
+            Score::First => advantages,
+            Score::Window => seen.windows.adjoint(&advantages).0,
+        };
         let ratio = |i: usize| match (self.options.most_ratio, seen.log_behaviour[i]) {
             (Some(most), behaviour) if !behaviour.is_nan() => (log[i] - behaviour).exp().min(most),
             _ => 1.0,

@@ -34,7 +34,7 @@ pub use approximator::{Approximator, Inputs};
 pub use head::Head;
 pub use iteration::{Learned, Progressed};
 pub use objective::{Gradients, Sample, Smoothing};
-pub use options::{Actions, Critic, DualActions, Form, Options, PolicyStep, Target};
+pub use options::{Actions, Critic, DualActions, Form, Options, PolicyStep, Score, Target};
 pub use policy::Policy;
 pub use replay::{Replay, Steps};
 pub use windows::{After, Horizon, Windows};

@@ -182,6 +182,16 @@ pub enum DualActions {
     Window,
 }
 
+/// Which steps of a window the policy answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Score {
+    /// The first: A_t ∇log π(a_t|s_t). What came before a step says nothing of it, and is noise in the gradient below.
+    First,
+    /// All, as published: A_t Σ_{j<K} (ζγ)^j ∇log π(a_{t+j}|s_{t+j}).
+    Window,
+}
+
 /// How far an iteration moves the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -211,6 +221,8 @@ pub struct Options {
     pub dual_actions: DualActions,
     /// Which V(s') the targets of V hold.
     pub target: Target,
+    /// Which steps of a window the policy answers for.
+    pub score: Score,
     /// How far the policy moves.
     pub step: PolicyStep,
     /// The most that a step counts for being likelier under π than under β; `None` counts every step once, as published.
@@ -247,6 +259,7 @@ impl Options {
             dual: critic(128, 1.0),
             dual_actions: DualActions::First,
             target: Target::Frozen,
+            score: Score::First,
             step: PolicyStep::Divergence(0.01, 0.001),
             most_ratio: Some(2.0),
             log_deviation: (-0.5, -2.5, 0.0),
@@ -274,6 +287,7 @@ impl Options {
             dual: critic,
             dual_actions: DualActions::Window,
             target: Target::Moving,
+            score: Score::Window,
             step: PolicyStep::Fixed(0.005),
             most_ratio: None,
             log_deviation: (0.0, -10.0, 10.0),
