@@ -1,6 +1,6 @@
 //! The features of some rows, all at once, and linear systems in them.
 
-use crate::compute::Device;
+use crate::compute::{add_in_order, Device};
 use crate::data::{Rows, TILE};
 use crate::error::{same_columns, Error, Result};
 use crate::kernel::FeatureMap;
@@ -9,7 +9,8 @@ use crate::linalg::Cholesky;
 use crate::random::BlockIndex;
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 /// Rows and features that one thread works on at a time.
@@ -69,37 +70,59 @@ impl FeatureMatrix {
     pub(crate) fn apply(&self, a: &[f32], c: usize) -> Vec<f32> {
         let m = self.features;
         let a = MatRef::from_row_major_slice(a, m, c);
-        let part = |some: &[f32]| {
-            let mut out = Mat::<f32>::zeros(some.len() / m, c);
-            let some = MatRef::from_row_major_slice(some, out.nrows(), m);
-            matmul(out.as_mut(), Accum::Replace, some, a, 1.0, Par::Seq);
-            (0..out.nrows() * c).map(|i| out[(i / c, i % c)]).collect::<Vec<_>>()
-        };
-        self.values.par_chunks(ROWS * m).flat_map_iter(part).collect()
+        let mut out = vec![0.0; self.rows() * c];
+        let parts = self.values.par_chunks(TILE * m).zip(out.par_chunks_mut(TILE * c));
+        parts.for_each(|(some, out)| {
+            let some = MatRef::from_row_major_slice(some, some.len() / m, m);
+            let out = MatMut::from_row_major_slice_mut(out, some.nrows(), c);
+            matmul(out, Accum::Replace, some, a, 1.0, Par::Seq);
+        });
+        out
     }
 
     /// Φᵀ R for the n×C row-major R, m×C row-major; of the first n rows where there are more.
     pub(crate) fn adjoint(&self, r: &[f32], c: usize) -> Vec<f64> {
         let (m, n) = (self.features, r.len() / c);
-        let phi = MatRef::from_row_major_slice(&self.values[..n * m], n, m);
-        let r = MatRef::from_row_major_slice(r, n, c);
-        let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
-        let part = |start: usize| {
-            let some = phi.subcols(start, FEATURES.min(m - start));
-            let mut out = Mat::<f32>::zeros(some.ncols(), c);
-            matmul(out.as_mut(), Accum::Replace, some.transpose(), r, 1.0, Par::Seq);
-            (0..out.nrows() * c).map(|i| f64::from(out[(i / c, i % c)])).collect::<Vec<_>>()
+        let part = |(some, r): (&[f32], &[f32])| {
+            let some = MatRef::from_row_major_slice(some, some.len() / m, m);
+            let mut out = vec![0.0_f32; m * c];
+            let r = MatRef::from_row_major_slice(r, some.nrows(), c);
+            let sums = MatMut::from_row_major_slice_mut(&mut out, m, c);
+            matmul(sums, Accum::Replace, some.transpose(), r, 1.0, Par::Seq);
+            out
         };
-        starts.into_par_iter().flat_map_iter(part).collect()
+        let parts: Vec<Vec<f32>> =
+            self.values[..n * m].par_chunks(TILE * m).zip(r.par_chunks(TILE * c)).map(part).collect();
+        let mut sums = vec![0.0; m * c];
+        add_in_order(&mut sums, &parts);
+        sums
     }
 
-    /// Φᵀ W Φ/Σ w, of the first rows where there are more than weights.
+    /// The factor of ΦᵀΦ/n + ρI for the first n rows.
+    pub(crate) fn factor(&self, n: usize, damping: f64) -> Result<Cholesky> {
+        let (m, share) = (self.features, 1.0 / n.max(1) as f64);
+        let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+        let part = |some: &[f32]| {
+            let some = MatRef::from_row_major_slice(some, some.len() / m, m);
+            let (mut out, turned) = (Mat::<f32>::zeros(m, m), some.transpose());
+            triangular::matmul(out.as_mut(), lower, Accum::Replace, turned, full, some, full, 1.0, Par::Seq);
+            out
+        };
+        let parts: Vec<Mat<f32>> = self.values[..n * m].par_chunks(TILE * m).map(part).collect();
+        let entry = |i: usize, j: usize| {
+            let sum: f64 = parts.iter().map(|part| f64::from(part[(i, j)])).sum();
+            share * sum + if i == j { damping } else { 0.0 }
+        };
+        let make = || Ok(Mat::from_fn(m, m, |i, j| if i < j { 0.0 } else { entry(i, j) }));
+        Cholesky::of(SINGLE, "ridge", make, &mut || Ok(()))
+    }
+
+    /// Φᵀ W Φ/Σ w.
     pub(crate) fn second_moments(&self, weights: &[f32]) -> SecondMoments {
         let m = self.features;
         let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
         let root = |i: usize| (f64::from(weights[i]) / total).sqrt() as f32;
-        let values = &self.values[..weights.len() * m];
-        let scaled: Vec<f32> = values.par_iter().enumerate().map(|(i, v)| v * root(i / m)).collect();
+        let scaled: Vec<f32> = self.values.par_iter().enumerate().map(|(i, v)| v * root(i / m)).collect();
         let phi = MatRef::from_row_major_slice(&scaled[..], weights.len(), m);
         let starts: Vec<usize> = (0..m).step_by(FEATURES).collect();
         let part = |start: usize| {

@@ -353,7 +353,7 @@ impl Sbeed {
         let states = learned.policy.body.prepare(states)?;
         let damping = options.damping / options.policy.unit();
         let phi = states.features().filter(|_| matches!(learned.policy.head, Head::Gaussian { .. }));
-        let fisher = phi.map(|phi| phi.second_moments(&vec![1.0; n]).factor(damping)).transpose()?;
+        let fisher = phi.map(|phi| phi.factor(n, damping)).transpose()?;
         let unit = self.reward_unit();
         Ok(Experience {
             windows,

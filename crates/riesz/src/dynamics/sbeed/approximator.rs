@@ -214,7 +214,7 @@ pub(super) struct Regression {
 impl Regression {
     /// The system of the first `n` of some prepared rows.
     pub(super) fn new(phi: &FeatureMatrix, n: usize, ridge: f64) -> Result<Self> {
-        Ok(Self { factor: phi.second_moments(&vec![1.0; n]).factor(ridge)? })
+        Ok(Self { factor: phi.factor(n, ridge)? })
     }
 
     /// θ for the n×C targets, of as many columns as they have.
