@@ -15,6 +15,7 @@ use riesz::driver::{quietly, CheckpointPolicy, Control};
 use riesz::dynamics::hitting_time::HittingTime;
 use riesz::dynamics::invariance::InvariantFunction;
 use riesz::dynamics::policy_evaluation::{Arguments, PolicyEvaluation, Successors};
+use riesz::dynamics::sbeed::Sbeed;
 use riesz::functions::{
     Bandwidth, ColumnScaling, DensityRatio, GaussianProcess, KernelMachine, NoveltyDetector, OnlineMachine,
     Options, Task, Training,
@@ -31,7 +32,7 @@ pub type Use = Box<dyn FnOnce()>;
 pub type Reader = fn(&[u8]) -> Option<Use>;
 
 /// Every reader by the name of its seeds and of its libFuzzer target.
-pub const READERS: [(&str, Reader); 22] = [
+pub const READERS: [(&str, Reader); 23] = [
     ("container", container),
     ("model", model),
     ("gaussian_process", gaussian_process),
@@ -45,6 +46,7 @@ pub const READERS: [(&str, Reader); 22] = [
     ("policy_evaluation", policy_evaluation),
     ("hitting_time", hitting_time),
     ("invariance", invariance),
+    ("sbeed", sbeed),
     ("checkpoint", checkpoint),
     ("posterior_checkpoint", posterior_checkpoint),
     ("csv", csv),
@@ -186,6 +188,20 @@ pub fn hitting_time(bytes: &[u8]) -> Option<Use> {
 /// An invariant function.
 pub fn invariance(bytes: &[u8]) -> Option<Use> {
     stored::<InvariantFunction>(bytes, |f| with_rows(f.summary().columns, |rows| drop(f.evaluate(rows))))
+}
+
+/// A control agent: it acts, and begins to learn from what it remembers.
+pub fn sbeed(bytes: &[u8]) -> Option<Use> {
+    stored::<Sbeed>(bytes, |agent| {
+        let mut agent = agent.clone();
+        let seen = vec![0.5; agent.columns()];
+        let _ = (agent.predict(&seen, None), agent.values(&seen), agent.act(&seen));
+        // As many steps as a file may ask for are no fault of it.
+        let (value, dual) = (&agent.options().value, &agent.options().dual);
+        if value.sweeps.max(dual.sweeps).max(value.descent.0).max(dual.descent.0) <= 100 {
+            let _ = agent.learn(0.0, &mut Control::new(&mut || true, &mut |_| {}));
+        }
+    })
 }
 
 /// The file of a checkpoint, one for every thread.

@@ -1,7 +1,7 @@
 //! Small files of every kind, from which the changed ones are made.
 
 use crate::readers::{fit, follow};
-use crate::writer::{parquet, Cells, Form};
+use crate::writer::{parquet, Cells, Form as Written};
 use parquet::basic::{Compression, ZstdLevel};
 use riesz::constraint::ConstraintSpec;
 use riesz::data::Rows;
@@ -14,6 +14,7 @@ use riesz::dynamics::invariance::{InvarianceOptions, InvariantFunction, Virtual}
 use riesz::dynamics::policy_evaluation::{
     EvaluationOptions, Functions, Log, Method, PolicyEvaluation, Successors,
 };
+use riesz::dynamics::sbeed::{Actions, After, Form, Options as SbeedOptions, Sbeed, Steps};
 use riesz::functions::{
     Approximation, Bandwidth, DensityRatio, DensityRatioOptions, GaussianProcess, GaussianProcessOptions,
     KernelMachine, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
@@ -231,6 +232,45 @@ fn dynamics(seeds: &mut Seeds) {
     let data = Virtual { rows, samples: &[rows, rows], targets: &rewards };
     let f = quietly(|control| InvariantFunction::fit(&options, &data, control)).unwrap();
     seeds.push(("invariance", "noise".into(), f.to_bytes().unwrap()));
+    agents(seeds);
+}
+
+/// Agents with features and with networks, numbered actions and columns of them, before and after they have learnt.
+fn agents(seeds: &mut Seeds) {
+    let few = |form: Form| {
+        let mut options = SbeedOptions { environments: 2, capacity: 8, ..SbeedOptions::new(SEED) };
+        options.horizon.steps = 3;
+        (options.policy, options.value.form, options.dual.form) = (form.clone(), form.clone(), form);
+        options
+    };
+    let pick = Actions::Discrete { count: 2, start: 1 };
+    let pull = Actions::Box { low: vec![-1.0], high: vec![2.0] };
+    let features = || Form::Features { count: 64, bandwidth: 1.0 };
+    let network = || Form::Network { hidden: vec![2] };
+    for (name, form, actions, learns) in [
+        ("fresh", features(), pick.clone(), false),
+        ("discrete", features(), pick, true),
+        ("box", features(), pull.clone(), true),
+        ("network", network(), pull, true),
+    ] {
+        let mut agent = Sbeed::new(few(form), 1, actions).unwrap();
+        for after in [After::Step, After::End, After::Unseen] {
+            let steps = Steps {
+                lanes: &[0, 1],
+                states: &[0.5, -0.5],
+                actions: &[0.0, 1.0],
+                log_behaviour: Some(&[-0.5, -0.7]),
+                rewards: &[1.0, 0.0],
+                next_states: &[0.7, -0.1],
+                after: &[after, After::Step],
+            };
+            agent.observe(&steps).unwrap();
+        }
+        if learns {
+            quietly(|control| agent.learn(0.0, control)).unwrap();
+        }
+        seeds.push(("sbeed", name.into(), agent.to_bytes().unwrap()));
+    }
 }
 
 fn checkpoints(seeds: &mut Seeds) {
@@ -321,16 +361,16 @@ fn columns(seeds: &mut Seeds) {
         ("e", Cells::Optional(n.clone().map(|i| Some(i as f32)).collect())),
         ("y", Cells::Text(n.map(|i| ["one", "two"][i as usize % 2]).collect())),
     ];
-    let plain = Form { dictionary: false, group: 12, page: 6, ..Form::default() };
+    let plain = Written { dictionary: false, group: 12, page: 6, ..Written::default() };
     let forms = [
         ("plain", plain),
-        ("dictionary", Form { dictionary: true, ..plain }),
+        ("dictionary", Written { dictionary: true, ..plain }),
         (
             "snappy",
-            Form { compression: Compression::SNAPPY, second_version: true, dictionary: true, ..plain },
+            Written { compression: Compression::SNAPPY, second_version: true, dictionary: true, ..plain },
         ),
-        ("zstd", Form { compression: Compression::ZSTD(ZstdLevel::default()), ..Form::default() }),
-        ("lz4", Form { compression: Compression::LZ4_RAW, ..plain }),
+        ("zstd", Written { compression: Compression::ZSTD(ZstdLevel::default()), ..Written::default() }),
+        ("lz4", Written { compression: Compression::LZ4_RAW, ..plain }),
     ];
     for (name, form) in forms {
         seeds.push(("parquet", format!("{name}.parquet"), parquet(&columns, form)));

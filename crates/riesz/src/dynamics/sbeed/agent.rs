@@ -8,9 +8,10 @@ use super::{
 };
 use crate::data::Rows;
 use crate::driver::{run, Again, Control, Monitor, Phase, Progress};
-use crate::error::{finite, in_range, positive, Error, Result};
+use crate::error::{finite, in_range, positive, same_columns, Error, Result};
 use crate::functions::geometry::median_distance;
 use crate::kernel::{KernelSpec, Scaling};
+use crate::memory::room;
 use crate::model::{Container, Stored};
 use crate::random::{Address, BlockIndex, Seed, Stream};
 use serde::{Deserialize, Serialize};
@@ -279,7 +280,7 @@ impl Sbeed {
         let median = median_of(&gathered.states, d, *seed)?;
         let body = policy.build(d, p, median, part(1))?;
         let value = value.form.build(d, 1, median, part(2))?;
-        let (pairs, width) = self.pairs(gathered);
+        let (pairs, width) = self.pairs(gathered)?;
         let dual = match (&self.header.actions, self.header.options.dual_actions, &dual.form) {
             (Actions::Discrete { count, .. }, DualActions::First, form @ Form::Features { .. }) => {
                 Approximator::zero(form.basis(d, median, part(3))?.per_action(*count)?, 1)
@@ -289,18 +290,24 @@ impl Sbeed {
         Ok(Learned { policy: Policy { body, head: self.head() }, value, dual })
     }
 
-    /// States and actions as ρ takes them, row-major, and how many columns they have: (s, a₀), or (s, a₀, …, a_{K−1}) with zeros
-    /// after the end of an episode. Whole numbers of actions are indicators, but for the first alone on features.
-    fn pairs(&self, gathered: &Gathered) -> (Vec<f32>, usize) {
-        let (d, p, n) = (self.header.columns, self.header.actions.columns(), gathered.rewards.len());
+    /// How ρ takes actions: how many of a window, how many indicators stand for one whose number is whole, and columns in all.
+    fn pair_columns(&self) -> (usize, Option<usize>, usize) {
         let Options { dual, dual_actions, horizon, .. } = &self.header.options;
         let reach = if *dual_actions == DualActions::Window { horizon.steps } else { 1 };
         let indicators = match (&self.header.actions, dual_actions, &dual.form) {
-            (Actions::Discrete { .. }, DualActions::First, Form::Features { .. })
-            | (Actions::Box { .. }, ..) => None,
+            (Actions::Box { .. }, ..) | (_, DualActions::First, Form::Features { .. }) => None,
             (Actions::Discrete { count, .. }, ..) => Some(*count),
         };
-        let width = d + reach * indicators.unwrap_or(p);
+        let each = indicators.unwrap_or_else(|| self.header.actions.columns());
+        (reach, indicators, self.header.columns.saturating_add(reach.saturating_mul(each)))
+    }
+
+    /// States and actions as ρ takes them, row-major, and how many columns they have: (s, a₀), or (s, a₀, …, a_{K−1}) with zeros
+    /// after the end of an episode. Whole numbers of actions are indicators, but for the first alone on features.
+    fn pairs(&self, gathered: &Gathered) -> Result<(Vec<f32>, usize)> {
+        let (d, p, n) = (self.header.columns, self.header.actions.columns(), gathered.rewards.len());
+        let (reach, indicators, width) = self.pair_columns();
+        room("states and actions of windows", "window", &[n, width], 4)?;
         let mut rows = Vec::with_capacity(n * width);
         for t in 0..n {
             rows.extend_from_slice(&gathered.states[t * d..(t + 1) * d]);
@@ -311,13 +318,13 @@ impl Sbeed {
                 match indicators {
                     None => rows.extend(action.iter().map(|&a| if going_on { a as f32 } else { 0.0 })),
                     Some(count) => {
-                        rows.extend((0..count).map(|b| f32::from(going_on && action[0] == b as f64)));
+                        rows.extend((0..count).map(|b| f32::from(going_on && action[0] == b as f64)))
                     }
                 }
                 going_on &= gathered.after[at] == After::Step;
             }
         }
-        (rows, width)
+        Ok((rows, width))
     }
 
     /// Features and factors of everything that is remembered.
@@ -330,7 +337,9 @@ impl Sbeed {
         };
         let pairs = match options.smoothing.dual_weight > 0.0 {
             true => {
-                let inputs = learned.dual.prepare(self.pairs(&gathered).0)?;
+                let (rows, width) = self.pairs(&gathered)?;
+                same_columns(learned.dual.columns(), width)?;
+                let inputs = learned.dual.prepare(rows)?;
                 let regression = regression(&inputs, &options.dual)?;
                 Some((inputs, regression))
             }

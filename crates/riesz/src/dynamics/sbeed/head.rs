@@ -1,5 +1,6 @@
 //! Distributions of actions, given what a function makes of the state.
 
+use crate::error::{in_range, Result};
 use crate::random::{normals, uniform_open, Address};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -22,7 +23,10 @@ pub enum Head {
     Softmax,
 }
 
-/// σ² of each column, and log σ.
+/// Most that a logarithm of a deviation may be.
+pub(super) const MOST: f64 = 100.0;
+
+/// σ² of each column.
 fn variances(log_deviation: &[f64]) -> Vec<f64> {
     log_deviation.iter().map(|l| (2.0 * l).exp()).collect()
 }
@@ -40,6 +44,22 @@ fn probabilities(outputs: &[f64]) -> Vec<f64> {
 }
 
 impl Head {
+    /// Refuses deviations that are not within their bounds.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Self::Gaussian { log_deviation, bounds: (low, high) } = self {
+            let inside = |l: &f64| low <= l && l <= high && (l.abs() <= MOST);
+            let bounded = low.abs() <= MOST && high.abs() <= MOST;
+            let first = log_deviation.first().copied().unwrap_or(0.0);
+            in_range(
+                "log_std",
+                first,
+                bounded && log_deviation.iter().all(inside),
+                "its bounds, within [-100, 100]",
+            )?;
+        }
+        Ok(())
+    }
+
     /// Number of parameters of its own.
     pub fn parameters(&self) -> usize {
         match self {

@@ -1,13 +1,11 @@
 //! Settings of SBEED.
 
-use super::{Horizon, Smoothing};
+use super::{Approximator, Head, Horizon, Smoothing};
 use crate::error::{in_range, non_negative, positive, Error, Result};
 use crate::kernel::{FeatureMap, KernelSpec, Scaling};
 use crate::random::Seed;
 use crate::space::{Basis, NetworkConfig, Nonlinearity, Optimiser};
 use serde::{Deserialize, Serialize};
-
-use super::Approximator;
 
 /// What actions there are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -302,8 +300,9 @@ impl Options {
         non_negative("damping", self.damping)?;
         for critic in [&self.value, &self.dual] {
             non_negative("ridge", critic.ridge)?;
-            positive("sweeps", critic.sweeps as f64)?;
-            positive("critic_steps", critic.descent.0 as f64)?;
+            in_range("sweeps", critic.sweeps as f64, (1..=1_000).contains(&critic.sweeps), "[1, 1000]")?;
+            let steps = critic.descent.0;
+            in_range("critic_steps", steps as f64, (1..=100_000).contains(&steps), "[1, 100000]")?;
             positive("learning_rate", critic.descent.1)?;
         }
         for form in [&self.policy, &self.value.form, &self.dual.form] {
@@ -324,8 +323,7 @@ impl Options {
             return Err(Error::Conflict(text.into()));
         }
         let (start, low, high) = self.log_deviation;
-        let inside = low <= start && start <= high && low.is_finite() && high.is_finite();
-        in_range("log_std", start, inside, "its bounds, which are finite")?;
+        Head::Gaussian { log_deviation: vec![start], bounds: (low, high) }.check()?;
         self.most_ratio.map_or(Ok(0.0), |most| positive("most_ratio", most))?;
         positive("iterations", self.iterations as f64)?;
         Ok(())

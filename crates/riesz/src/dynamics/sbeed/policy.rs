@@ -121,6 +121,9 @@ impl Policy {
     }
 
     pub(super) fn restore(container: &mut Container) -> Result<Self> {
-        Ok(Self { body: Approximator::restore(container, "policy")?, head: container.field("head")? })
+        let policy =
+            Self { body: Approximator::restore(container, "policy")?, head: container.field("head")? };
+        policy.head.check()?;
+        Ok(policy)
     }
 }

@@ -56,14 +56,14 @@ pub(super) struct Gathered {
 }
 
 /// Most environments side by side.
-const MOST_LANES: usize = 1 << 16;
+const MOST_LANES: usize = 1 << 12;
 
 impl Replay {
     /// Room for `capacity` steps of `lanes` environments.
     pub fn new(columns: usize, action_columns: usize, lanes: usize, capacity: usize) -> Result<Self> {
         positive("columns of observations", columns as f64)?;
         positive("columns of actions", action_columns as f64)?;
-        in_range("n_envs", lanes as f64, (1..=MOST_LANES).contains(&lanes), "[1, 2^16]")?;
+        in_range("n_envs", lanes as f64, (1..=MOST_LANES).contains(&lanes), "[1, 2^12]")?;
         in_range("buffer_size", capacity as f64, capacity >= lanes, "at least a step of each environment")?;
         room("steps", "buffer_size", &[capacity, 2 * columns + action_columns + 4], 8)?;
         Ok(Self { columns, action_columns, capacity, lanes: vec![Lane::default(); lanes] })
