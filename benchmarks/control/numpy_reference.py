@@ -85,13 +85,6 @@ class Update:
         delta[:, : -s.window] += last * ahead
         return delta
 
-    def _adjoint(self, weights: Array) -> Array:
-        s = self._settings
-        decay = s.trace * s.gamma
-        terms = weights.copy()
-        terms[:, s.window :] -= decay**s.window * weights[:, : -s.window]
-        return lfilter([1.0], [1.0, -decay], terms)
-
     def _log(self, mean: Array, actions: Array) -> Array:
         z = (actions - mean) / np.exp(self._log_std)
         return -0.5 * z * z - self._log_std - 0.5 * np.log(2 * np.pi)
@@ -123,7 +116,7 @@ class Update:
             rho = values + (pairs @ extra).reshape(lanes, steps)
             advantage = (1 - s.dual_weight) * delta + s.dual_weight * rho - values
             ratio = np.minimum(np.exp(now - log), s.most_ratio)
-            weights = ratio * self._adjoint(advantage - advantage.mean())
+            weights = ratio * (advantage - advantage.mean())
             self._move(fisher, phi, (actions - mean).ravel(), weights.ravel())
 
     def _following(self, psi: Array, lanes: int, steps: int) -> Array:
@@ -139,7 +132,9 @@ class Update:
         log_std = 0.5 * float(np.mean(weights * (errors**2 / variance - 1)))
         moved = phi @ direction
         square = float(np.mean(moved**2)) / variance + 2 * log_std**2
-        size = min(np.sqrt(2 * s.divergence / square), 1 / (s.temperature * s.window))
+        decay = s.trace * s.gamma
+        reach = (1 - decay**s.window) / (1 - decay)
+        size = min(np.sqrt(2 * s.divergence / square), 1 / (s.temperature * reach))
         for _ in range(12):
             new = np.clip(self._log_std + size * log_std, -2.5, 0.0)
             ahead = 0.5 * np.exp(-2 * new) * (variance + size**2 * np.mean(moved**2))

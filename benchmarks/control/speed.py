@@ -40,7 +40,6 @@ def update(options: Any) -> dict[str, Any]:
     s = Settings()
     model = SBEED(
         "RbfPolicy", "Pendulum-v1", seed=0, n_features=128, buffer_size=STEPS, n_envs=LANES,
-        window=s.window, trace=s.trace, log_std=(-0.5, -2.5, 0.0),
         divergence=s.divergence, n_jobs=options.threads,
     )  # fmt: skip
     following = np.concatenate([states[:, 1:], beyond[:, None]], axis=1)

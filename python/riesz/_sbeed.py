@@ -34,50 +34,54 @@ class SBEED(Learning):
         The environment: a name or a function, of which `n_envs` are made; an environment; or
         None, to learn from logged steps with :meth:`fit`.
     gamma : float, optional
-        The discount.
+        The discount; 0.99.
     window : int, optional
-        Steps that delta looks ahead.
+        Steps that delta looks ahead; 200.
     trace : float, optional
-        Weight of eligibility traces within a window; 1 is the form of so many steps.
+        Weight of eligibility traces within a window, 0.95; 1 is the form of so many steps.
     temperature : float, optional
-        The weight of the entropy, in units of the deviation of the return.
+        The weight of the entropy, in units of the deviation of the return; 0.01.
     dual_weight : float, optional
         How much of the variance of delta the dual function rho takes away, from 0 (path
-        consistency learning) to 1 (exact, also where transitions are random).
+        consistency learning) to 1 (exact, also where transitions are random); 0.1.
     n_steps : int, optional
-        Steps of each environment between two updates.
+        Steps of each environment between two updates; 2,000 of all environments together.
     n_envs : int, default=10
         Environments that are made where `env` is a name or a function.
     buffer_size : int, optional
-        Steps that are remembered.
+        Steps that are remembered; 10,000.
     iterations : int, optional
-        Iterations of an update: V, rho, and a step of the policy.
+        Iterations of an update: V, rho, and a step of the policy; 3.
     divergence : float or (float, float), optional
         How far a step of the policy may go, in Kullback-Leibler divergence; from the first number
-        at the start of learning to the second at its end.
+        at the start of learning to the second at its end; (0.01, 0.001).
     policy_step : float, optional
         A fixed number of natural gradients in place of `divergence`, as published.
     most_ratio : float, optional
-        The most that a step counts for being likelier under the policy than when it was taken.
+        The most that a step counts for being likelier under the policy than when it was taken; 2.
     log_std : (float, float, float), optional
-        Logarithm of the standard deviation of actions at first, and its bounds.
+        Logarithm of the standard deviation of actions at first, and its bounds, in units in which
+        the bounds of actions are -1 and 1; (-0.5, -2.5, 0).
     n_features : int or (int, int, int), optional
-        Random features of policy, V and rho, multiples of 64.
+        Random features of policy, V and rho, multiples of 64; (128, 192, 128).
     damping : float, optional
-        Added to the Fisher information of the policy.
+        Added to the Fisher information of the policy; 0.001.
     learning_rate : float, optional
-        Adam's, for networks.
+        Adam's, for networks and moving targets; 0.001.
     dual_actions : {"first", "window"}, optional
-        Whether rho looks at the first action of a window, which is exact, or at all, as published.
+        Whether rho looks at the first action of a window (the default), which is exact, or at all,
+        as published.
     score : {"first", "window"}, optional
-        Whether the policy answers for the first action of a window, or for all, as published.
+        Whether the policy answers for the first action of a window (the default), or for all, as
+        published.
     target : {"frozen", "moving", "saddle"}, optional
-        Whether V is regressed on delta with V(s') as it was, follows the published gradient, or is
-        solved for at the saddle point.
+        Whether V is regressed on delta with V(s') as it was (the default), follows the published
+        gradient, or is solved for at the saddle point.
     normalize : bool or (bool, bool), default=True
         Whether observations are standardised, and rewards divided by the deviation of the return.
     form : {"stabilised", "published"}, default="stabilised"
-        Which settings those not given are: the recipe that was measured best, or the thesis's.
+        Which settings those not given are: the recipe that was measured best, which are the numbers
+        above, or the thesis's.
     seed : int, optional
         The seed of everything; random unless given.
     tensorboard_log : path, optional
@@ -99,7 +103,7 @@ class SBEED(Learning):
     Examples
     --------
     >>> from riesz import SBEED
-    >>> model = SBEED("RbfPolicy", "CartPole-v1", seed=0).learn(10_000)
+    >>> model = SBEED("RbfPolicy", "CartPole-v1", seed=0).learn(4_000)
     >>> action, _ = model.predict([0.0, 0.0, 0.1, 0.0], deterministic=True)
     >>> int(action)
     1

@@ -27,19 +27,23 @@ _CHOICES = {
     "score": ("first", "window"),
     "target": ("frozen", "moving", "saddle"),
 }
+# Those that say what the settings are changes of.
+_FORM = ("policy", "form")
 # What the compiled part calls what has another name here.
-_NAMES = {"discount": "gamma", "steps": "window", "block_size": "n_features"}
+_NAMES = {"discount": "gamma", "steps": "window"}
+# Features come in blocks.
+_BLOCK = 64
 
 
 def changes(given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from those of a form, by their places."""
     found: dict[str, Any] = {}
     for name, choices in _CHOICES.items():
-        if given[name] is None:
+        if given[name] is None and name not in _FORM:
             continue
         if not isinstance(given[name], str) or given[name] not in choices:
             raise InvalidInput(f"{name} = {shown(given[name])} is not one of {', '.join(choices)}")
-        if name not in ("policy", "form"):
+        if name not in _FORM:
             found[name] = given[name]
     for name, place in _COUNTS.items():
         if given[name] is not None:
@@ -81,6 +85,8 @@ def _functions(given: dict[str, Any]) -> dict[str, Any]:
         sizes = _sequence("n_features", given["n_features"], len(parts), repeat=True)
         for part, size in zip(parts, sizes, strict=True):
             found[f"{part}.features.count"] = count("n_features", size, 1)
+            if size % _BLOCK:
+                raise InvalidInput(f"n_features = {shown(size)} is not a multiple of {_BLOCK}")
     if given["learning_rate"] is not None:
         if not critics_are_networks and given["target"] != "moving":
             raise InvalidInput(

@@ -1,5 +1,6 @@
 """SBEED: who is told while it learns, what it says of mistakes, and what users read of it."""
 
+import doctest
 import inspect
 import math
 import re
@@ -89,7 +90,7 @@ def test_callbacks_of_stable_baselines(tmp_path):
         model.learn(200, judge)
     assert model.num_timesteps == 30
     assert model.logger.name_to_value["eval/mean_reward"] >= 15
-    SBEED.load(tmp_path / "best_model.zip")
+    SBEED.load(tmp_path / "best_model")
 
 
 def test_stable_baselines_evaluates_it():
@@ -196,7 +197,9 @@ def test_files_that_are_damaged(tmp_path):
     small().learn(40).save(tmp_path / "m")
     content = (tmp_path / "m").read_bytes()
     (tmp_path / "cut").write_bytes(content[: len(content) // 2])
-    (tmp_path / "other").write_bytes(content.replace(b'"n":2', b'"n":3'))
+    other = re.sub(rb'(\bn\\*": *)2', rb"\g<1>3", content)
+    assert other != content
+    (tmp_path / "other").write_bytes(other)
     for name in ("cut", "other"):
         with pytest.raises(InvalidInput):
             SBEED.load(tmp_path / name)
@@ -224,6 +227,7 @@ WRONG = {
     "damping": [-1.0, math.nan],
     "learning_rate": [0.0, -1.0, math.nan, 1e-3],
     "dual_actions": ["last", 1],
+    "score": ["last", 1],
     "target": ["fixed", 1],
     "normalize": [1, "yes", (True,), (True, False, True), (True, 2)],
     "seed": [-1, 2**64, 1.5, "a"],
@@ -238,7 +242,7 @@ def test_a_parameter_that_is_wrong_is_named(name, value):
     settings = {"policy": "RbfPolicy", **SMALL}
     if name == "learning_rate" and value != 1e-3:
         settings |= networks
-    with pytest.raises(InvalidInput, match=rf"\b{name}\b"):
+    with pytest.raises((InvalidInput, MemoryError), match=rf"\b{name}\b"):
         SBEED(env=Counting, **settings | {name: value})
 
 
@@ -257,7 +261,8 @@ def test_parameters_that_contradict_each_other():
         {"form": "published"},
         {"form": "published", "policy": "MlpPolicy", "n_features": None},
         {"target": "moving", "learning_rate": 1e-3},
-        {"dual_actions": "window", "window": 3, "trace": 1.0},
+        {"dual_actions": "window", "score": "window", "window": 3, "trace": 1.0},
+        {"target": "saddle", "dual_weight": 1.0},
         {"dual_weight": 0.0, "normalize": False},
         {"divergence": (0.02, 0.01), "n_features": (64, 128, 64)},
     ],
@@ -301,6 +306,42 @@ def test_logs_that_are_wrong(name, value):
 
 # What users read.
 
+DOCUMENTED = {
+    "gamma": 0.99,
+    "window": 200,
+    "trace": 0.95,
+    "temperature": 0.01,
+    "dual_weight": 0.1,
+    "buffer_size": 10_000,
+    "iterations": 3,
+    "divergence": (0.01, 0.001),
+    "most_ratio": 2.0,
+    "log_std": (-0.5, -2.5, 0.0),
+    "n_features": (128, 192, 128),
+    "damping": 0.001,
+    "dual_actions": "first",
+    "score": "first",
+    "target": "frozen",
+}
+
+
+def test_defaults_are_those_of_the_documentation():
+    plain = SBEED("RbfPolicy", Counting, seed=0)
+    told = SBEED("RbfPolicy", Counting, seed=0, **DOCUMENTED)
+    assert plain._agent.to_bytes() == told._agent.to_bytes()
+    text = re.sub(r"(\d),(\d{3})", r"\1\2", inspect.getdoc(SBEED))
+    for name, value in DOCUMENTED.items():
+        entry = text.split(f"\n{name} : ")[1].split(" : ")[0]
+        shown = re.escape(str(value).replace(".0", ""))
+        assert re.search(rf"{shown}\b|{shown}\.|{shown};", entry.replace(".0", "")), name
+
+
+def test_its_example_says_what_it_says():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    for example in finder.find(SBEED, "SBEED"):
+        assert runner.run(example).failed == 0
+    assert runner.tries == 4
+
 
 def test_every_parameter_is_described_with_its_default():
     parameters = inspect.signature(SBEED).parameters
@@ -314,7 +355,6 @@ def test_every_parameter_is_described_with_its_default():
         line = re.search(rf"^{name} : (.+)$", text, flags=re.MULTILINE)[1]
         stated = re.search(r"default=(.+)$", line)
         assert (eval(stated[1]) if stated else None) == parameter.default, name
-    # Its example takes seconds and is that of the tutorial: a shorter one stands for it here.
     public = {name for name in vars(small()) if not name.startswith("_")}
     described = set(re.findall(r"\w+", text.split("Attributes\n")[1].split("Examples\n")[0]))
     assert {"num_timesteps", "episodes_", "observation_space", "action_space"} <= described & public
