@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from riesz._topics import LatentDirichletAllocation
 
 __all__ = [
+    "SBEED",
     "BayesianLogisticRegression",
     "CVaR",
     "ChanceConstraint",
@@ -69,7 +70,6 @@ __all__ = [
     "Posterior",
     "RandomFeatures",
     "RieszError",
-    "SBEED",
     "SparseGaussianProcessRegressor",
     "__version__",
     "load",

@@ -76,18 +76,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def seed_of(random_state: int | np.random.RandomState | None) -> int:
+def seed_of(random_state: int | np.random.RandomState | None, name: str = "random_state") -> int:
     """Return an integer as it is, and 64 random bits for anything else."""
     if isinstance(random_state, numbers.Integral):
         seed = int(random_state)
         if not 0 <= seed < 1 << 64:
-            raise InvalidInput(f"random_state = {shown(random_state)} is outside [0, 2^64)")
+            raise InvalidInput(f"{name} = {shown(random_state)} is outside [0, 2^64)")
         return seed
     try:
         generator = check_random_state(random_state)
     except ValueError:
         raise InvalidInput(
-            f"random_state = {shown(random_state)} should be a whole number, a RandomState or None"
+            f"{name} = {shown(random_state)} should be a whole number, a RandomState or None"
         ) from None
     bits: np.uint64 = generator.randint(0, 2**64, dtype=np.uint64)
     return int(bits)

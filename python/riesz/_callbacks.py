@@ -104,7 +104,9 @@ class Journal:
         if self._verbose > 0:
             rows = {"time/total_timesteps": step, **numbers}
             width = max(map(len, rows))
-            print("\n".join(f"{key:<{width}}  {value:.6g}" for key, value in rows.items()), flush=True)
+            print(
+                "\n".join(f"{key:<{width}}  {value:.6g}" for key, value in rows.items()), flush=True
+            )
             print("-" * (width + 14), flush=True)
 
     def close(self) -> None:
@@ -127,7 +129,7 @@ def _show_bar(steps: int, most: int, seconds: float, mean: float | None) -> None
 
 
 def _next_run(folder: str, name: str) -> str:
-    """Return the folder of the next run of a name, as name_1, name_2, …"""
+    """Return the folder of the next run of a name, as name_1 or name_2."""
     number = 1
     while os.path.exists(os.path.join(folder, f"{name}_{number}")):
         number += 1

@@ -1,6 +1,6 @@
-"""Environments of Gymnasium side by side, each with the next observation after a step and after an end."""
+"""Environments of Gymnasium side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from riesz._arguments import count, shown
 from riesz._errors import InvalidInput
+from riesz._spaces import Rows, rows_of
 
-Rows = NDArray[np.float32]
+# Most environments side by side that an agent has room for.
+_MOST = 1 << 16
 
 
 class Step(NamedTuple):
@@ -47,74 +49,23 @@ def lanes_of(env: Any, n_envs: int) -> Lanes:
         from gymnasium.vector import VectorEnv
     except ImportError as error:
         raise ImportError(f"SBEED needs Gymnasium: pip install gymnasium ({error})") from error
-    if isinstance(env, str):
-        made: list[Any] = []
-        try:
-            made.extend(gymnasium.make(env) for _ in range(count("n_envs", n_envs, 1)))
-        except gymnasium.error.Error as error:
-            raise InvalidInput(f"env = {shown(env)}: {error}") from None
-        return _Singles(made)
     if isinstance(env, VectorEnv):
         return _Vector(env)
-    if callable(env) and not isinstance(env, gymnasium.Env):
-        return _Singles([env() for _ in range(count("n_envs", n_envs, 1))])
     if isinstance(env, gymnasium.Env):
         return _Singles([env])
+    if count("n_envs", n_envs, 1) > _MOST:
+        raise InvalidInput(f"n_envs = {shown(n_envs)} is outside [1, 2^16]")
+    if isinstance(env, str):
+        try:
+            return _Singles([gymnasium.make(env) for _ in range(n_envs)])
+        except gymnasium.error.Error as error:
+            raise InvalidInput(f"env = {shown(env)}: {error}") from None
+    if callable(env):
+        return _Singles([env() for _ in range(n_envs)])
     raise InvalidInput(
         f"env = {shown(env)} should be the name of an environment, a gymnasium.Env or VectorEnv, or"
         " a function that makes one"
     )
-
-
-def observation_columns(space: Any) -> int:
-    """Return how many numbers an observation becomes."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Box):
-        return int(np.prod(space.shape, dtype=np.int64)) or 1
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.MultiBinary | spaces.MultiDiscrete):
-        return int(np.prod(space.shape))
-    raise InvalidInput(
-        f"env: observations are a {type(space).__name__}; wrap the environment in"
-        " gymnasium.wrappers.FlattenObservation to make them rows of numbers"
-    )
-
-
-def action_bounds(space: Any) -> tuple[Any, Any]:
-    """Return the bounds of numbers, or how many actions there are and the first of them."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Discrete):
-        return int(space.n), int(space.start)
-    if not isinstance(space, spaces.Box):
-        raise InvalidInput(
-            f"env: actions are a {type(space).__name__}; they should be a Box or Discrete"
-        )
-    low, high = (np.ravel(bound).astype(np.float64).tolist() for bound in (space.low, space.high))
-    return low, high
-
-
-def rows_of(space: Any, observations: Any) -> Rows:
-    """Return observations of a space as rows of numbers."""
-    from gymnasium import spaces
-
-    array = np.asarray(observations)
-    if isinstance(space, spaces.Discrete):
-        numbers = array.reshape(-1).astype(np.int64) - int(space.start)
-        if (numbers < 0).any() or (numbers >= space.n).any():
-            raise InvalidInput(f"observations: {array.tolist()} are not all in {space}")
-        return np.eye(int(space.n), dtype=np.float32)[numbers]
-    columns = observation_columns(space)
-    if array.size % columns:
-        raise InvalidInput(f"observations have shape {array.shape}, expected {space.shape}")
-    return np.ascontiguousarray(array.reshape(-1, columns), dtype=np.float32)
-
-
-def one_or_many(space: Any, observations: Any) -> bool:
-    """Whether there is a single observation, and no row of them."""
-    return np.ndim(observations) == len(space.shape or ())
 
 
 class _Counted:
@@ -195,7 +146,8 @@ class _Vector(_Counted):
     def reset(self, seeds: Sequence[int]) -> Rows:
         self.begin()
         self._ended_before[:] = False
-        return rows_of(self.observation_space, self.env.reset(seed=list(seeds))[0])
+        # One seed for all: not every vector environment takes one for each.
+        return rows_of(self.observation_space, self.env.reset(seed=seeds[0])[0])
 
     def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
         seen, rewards, terminated, truncated, info = self.env.step(actions)
@@ -210,10 +162,7 @@ class _Vector(_Counted):
         taken = np.flatnonzero(~self._ended_before).tolist()
         if self._later:
             self._ended_before = ended
-        columns = (np.asarray(rewards, dtype=np.float64), np.asarray(terminated), np.asarray(truncated))
-        kept = [np.ascontiguousarray(column[taken]) for column in columns]
+        columns = (np.asarray(rewards, dtype=np.float64), terminated, truncated)
+        kept = [np.ascontiguousarray(np.asarray(column)[taken]) for column in columns]
         self.count(taken, kept[0], ended[taken])
         return Step(taken, np.ascontiguousarray(following[taken]), *kept), now
-
-
-Maker = Callable[[], Any]
