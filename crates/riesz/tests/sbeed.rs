@@ -1,4 +1,5 @@
 //! SBEED as an agent: what the dual function is for, closed forms of V, the same bits, files, and what is refused.
+#![allow(clippy::unwrap_used)]
 
 use riesz::driver::quietly;
 use riesz::dynamics::sbeed::{
