@@ -6,9 +6,9 @@ from gymnasium import spaces
 
 
 class Counting(gymnasium.Env):
-    """Observations are (environment, episode, step); an episode has `length` steps.
+    """Observations are (environment, episode, step), rewards the step plus the action.
 
-    Every third step of an episode that is not its last is worth one more for the larger action.
+    An episode has `length` steps.
     """
 
     made = 0

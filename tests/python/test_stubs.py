@@ -29,9 +29,11 @@ def test_every_function_is_described():
     assert public(_riesz) == {*described, *classes}
     owners = [(_riesz, described)]
     for name, node in classes.items():
-        owner = getattr(_riesz, name)
-        assert public(owner) == set(functions(node.body)), name
-        owners.append((owner, functions(node.body)))
+        owner, methods = getattr(_riesz, name), functions(node.body)
+        if constructor := methods.pop("__init__", None):
+            assert list(inspect.signature(owner).parameters) == parameters(constructor), name
+        assert public(owner) == set(methods), name
+        owners.append((owner, methods))
     for owner, nodes in owners:
         for name, node in nodes.items():
             if callable(function := getattr(owner, name)):
