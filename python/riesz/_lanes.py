@@ -53,6 +53,8 @@ def lanes_of(env: Any, n_envs: int) -> Lanes:
         return _Vector(env)
     if isinstance(env, gymnasium.Env):
         return _Singles([env])
+    if hasattr(env, "step_async") and hasattr(env, "num_envs"):
+        return _StableBaselines(env)
     if count("n_envs", n_envs, 1) > _MOST:
         raise InvalidInput(f"n_envs = {shown(n_envs)} is outside [1, 2^16]")
     if isinstance(env, str):
@@ -63,8 +65,8 @@ def lanes_of(env: Any, n_envs: int) -> Lanes:
     if callable(env):
         return _Singles([env() for _ in range(n_envs)])
     raise InvalidInput(
-        f"env = {shown(env)} should be the name of an environment, a gymnasium.Env or VectorEnv, or"
-        " a function that makes one"
+        f"env = {shown(env)} should be the name of an environment, a gymnasium.Env or VectorEnv, a"
+        " VecEnv of Stable-Baselines3, or a function that makes one"
     )
 
 
@@ -166,3 +168,32 @@ class _Vector(_Counted):
         kept = [np.ascontiguousarray(np.asarray(column)[taken]) for column in columns]
         self.count(taken, kept[0], ended[taken])
         return Step(taken, np.ascontiguousarray(following[taken]), *kept), now
+
+
+class _StableBaselines(_Counted):
+    """A vector environment of Stable-Baselines3, which begins episodes anew in the same step."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env.num_envs)
+        self.env = env
+        self.observation_space = env.observation_space
+        self.action_space = env.action_space
+        self.n_envs = env.num_envs
+
+    def reset(self, seeds: Sequence[int]) -> Rows:
+        self.begin()
+        self.env.seed(seeds[0])
+        return rows_of(self.observation_space, self.env.reset())
+
+    def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
+        seen, rewards, dones, infos = self.env.step(actions)
+        now = rows_of(self.observation_space, seen)
+        following, truncated = now.copy(), np.zeros(self.n_envs, dtype=bool)
+        for i in np.flatnonzero(dones):
+            following[i] = rows_of(self.observation_space, infos[i]["terminal_observation"])[0]
+            truncated[i] = infos[i].get("TimeLimit.truncated", False)
+        everyone = list(range(self.n_envs))
+        terminated = np.asarray(dones, dtype=bool) & ~truncated
+        self.count(everyone, rewards, dones)
+        earned = np.asarray(rewards, dtype=np.float64)
+        return Step(everyone, following, earned, terminated, truncated), now

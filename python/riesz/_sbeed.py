@@ -31,8 +31,9 @@ class SBEED(Learning):
         Whether policy, V and rho are linear in random Fourier features and the columns of the
         state, or networks of two tanh layers of 64.
     env : str, gymnasium.Env, gymnasium.vector.VectorEnv, callable or None
-        The environment: a name or a function, of which `n_envs` are made; an environment; or
-        None, to learn from logged steps with :meth:`fit`.
+        The environment: a name or a function, of which `n_envs` are made; an environment, or a
+        vector of them, Stable-Baselines3's too; or None, to learn from logged steps with
+        :meth:`fit`.
     gamma : float, optional
         The discount; 0.99.
     window : int, optional

@@ -95,8 +95,12 @@ def vector(mode):
     return make
 
 
+def baselines(makers):
+    return pytest.importorskip("stable_baselines3.common.vec_env").DummyVecEnv(makers)
+
+
 @pytest.mark.parametrize("ending", ["terminated", "truncated"])
-@pytest.mark.parametrize("kind", ["one", "several", "next_step", "same_step"])
+@pytest.mark.parametrize("kind", ["one", "several", "next_step", "same_step", "baselines"])
 def test_steps_are_those_that_were_taken(kind, ending):
     makers = [lambda: Counting(4, ending=ending), lambda: Counting(7, ending=ending)]
     env = {
@@ -104,6 +108,7 @@ def test_steps_are_those_that_were_taken(kind, ending):
         "several": lambda: iter([make() for make in makers]).__next__,
         "next_step": lambda: vector(AutoresetMode.NEXT_STEP)(makers),
         "same_step": lambda: vector(AutoresetMode.SAME_STEP)(makers),
+        "baselines": lambda: baselines(makers),
     }[kind]()
     model = SBEED("RbfPolicy", env, **SMALL)
     model._agent = recorder = Recorder(model._agent)
