@@ -99,7 +99,8 @@ impl StepInfo for Progressed {
 ///                                      V of the saddle point
 /// ξ ← argmin E[(δ − V(s) − ξ(s, a))²] + ν‖ξ‖²,   ρ = V + ξ
 /// A = (1 − η)δ + ηρ − V, centred;   w_j = min(π/β, r) A_j,   or   min(π/β, r) Σ_{t ≤ j < t+K} (ζγ)^{j−t} A_t
-/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/(λ Σ_{j<K} (ζγ)^j)), halved until KL ≤ 1.5ε and L does not rise
+/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/λ), halved until KL ≤ 1.5ε;   for whole windows
+///                                      1/(λ Σ_{j<K} (ζγ)^j), and until L does not rise
 /// ```
 pub(super) struct Iteration<'a> {
     pub(super) options: &'a Options,
@@ -250,20 +251,25 @@ impl Iteration<'_> {
             PolicyStep::Fixed(size) => (size, f64::INFINITY),
             PolicyStep::Divergence(first, last) => {
                 let bound = first + (last - first) * self.behind.clamp(0.0, 1.0);
-                let longest = options.smoothing.temperature * options.horizon.reach();
+                // A whole step, π ∝ π e^{A/λ}, is one of 1/λ; windows add as many advantages as they reach.
+                let reach = if options.score == Score::First { 1.0 } else { options.horizon.reach() };
+                let longest = options.smoothing.temperature * reach;
                 ((2.0 * bound / direction.square).sqrt().min(1.0 / longest.max(f64::MIN_POSITIVE)), bound)
             }
         };
         let before = options.smoothing.value(sample);
+        // The first actions alone are not the gradient of L, which need not fall along them.
+        let unchecked = options.score == Score::First || matches!(options.step, PolicyStep::Fixed(_));
         for _ in 0..HALVINGS {
             let moved = state.policy.moved(size, &direction)?;
             let others = moved.evaluate(&seen.states)?;
             let divergence = state.policy.divergence(outputs, &moved, &others);
-            let log = moved.log_probabilities(&others, &seen.actions);
-            let delta = seen.windows.delta(&options.smoothing.gains(&seen.rewards, &log), next);
-            let after = options.smoothing.value(&Sample { delta: &delta, ..*sample });
-            let falls = matches!(options.step, PolicyStep::Fixed(_)) || after <= before;
-            if divergence <= BEYOND * bound && falls {
+            let falls = || {
+                let log = moved.log_probabilities(&others, &seen.actions);
+                let delta = seen.windows.delta(&options.smoothing.gains(&seen.rewards, &log), next);
+                options.smoothing.value(&Sample { delta: &delta, ..*sample }) <= before
+            };
+            if divergence <= BEYOND * bound && (unchecked || falls()) {
                 state.policy = moved;
                 return Ok((divergence, size));
             }
