@@ -107,10 +107,10 @@ def alma() -> Any:
 
 LEARNERS: dict[str, Callable[[Any, Any], Any]] = {
     "no change": no_change,
-    "riesz dictionary": bulk(),
-    "riesz features": bulk(memory="features"),
-    "riesz dictionary, one by one": one_by_one(riesz_one),
-    "riesz features, one by one": one_by_one(lambda: riesz_one(memory="features")),
+    "riesz dictionary": bulk(memory="dictionary"),
+    "riesz features": bulk(),
+    "riesz dictionary, one by one": one_by_one(lambda: riesz_one(memory="dictionary")),
+    "riesz features, one by one": one_by_one(riesz_one),
     "ALMAClassifier": one_by_one(alma),
     "HoeffdingTreeClassifier": one_by_one(hoeffding_tree),
 }

@@ -1,15 +1,17 @@
 """POLK beside a NumPy version of itself, over numbers of atoms, and on an endless stream.
 
     python benchmarks/online/komp.py speed
+    python benchmarks/online/komp.py one
     python benchmarks/online/komp.py endless --samples 10000000
     python benchmarks/online/komp.py endless --samples 10000000 --turning
 
 Five classes in the plane (experiment C1), softmax loss, constant steps. `speed` has a narrow kernel
 and keeps so many atoms that every step appends one and removes one; the NumPy version has the same
-inverse Gram matrix with rank-one updates. Both have one thread. `endless` has the settings of C1
-and shows memory and the drift of the inverse; with `--turning` the classes turn once around their
-centre in a million samples, so that atoms come and go without end. A JSON line per measurement
-goes to benchmarks/online/results.
+inverse Gram matrix with rank-one updates. Both have one thread. `one` is the processor time of
+`learn_one` and `predict_one` on dictionaries, with 200 atoms and with random features. `endless`
+has the settings of C1 and shows memory and the drift of the inverse; with `--turning` the classes
+turn once around their centre in a million samples, so that atoms come and go without end. A JSON
+line per measurement goes to benchmarks/online/results.
 """
 
 import argparse
@@ -91,6 +93,7 @@ def timed(rows: np.ndarray, labels: np.ndarray, most: int, count: int) -> dict[s
     """Return what a sample takes at `most` atoms, of NumPy up to 400."""
     settings = {"kernel": "gaussian", "bandwidth": NARROW, "scaling": "none", "ridge": 1e-5}
     model = OnlineKernelClassifier(
+        memory="dictionary",
         drop="komp",
         parsimony=0.0,
         budget=most,
@@ -139,11 +142,38 @@ def speed(repeats: int) -> None:
             write(row)
 
 
+def one() -> None:
+    rows, labels = stream(12_000, 0)
+    dictionaries = [{"east": float(x), "north": float(y)} for x, y in rows]
+    for name, settings in (
+        ("komp, 200 atoms", {"memory": "dictionary", "drop": "komp", "parsimony": 0.0}),
+        ("oldest, 200 atoms", {"memory": "dictionary"}),
+        ("1,024 features", {"budget": "auto"}),
+    ):
+        model = OnlineKernelClassifier(
+            **({"budget": 200} | settings), bandwidth=NARROW, scaling="none", random_state=0
+        )
+        pairs = list(zip(dictionaries, labels.tolist(), strict=True))
+        for x, y in pairs[:2000]:
+            model.learn_one(x, y)
+        begun = time.process_time()
+        for x, y in pairs[2000:]:
+            model.learn_one(x, y)
+        learnt = time.process_time()
+        for x, _ in pairs[2000:]:
+            model.predict_one(x)
+        spent = learnt - begun, time.process_time() - learnt
+        learn, predict = (1e6 * seconds / (len(pairs) - 2000) for seconds in spent)
+        facts = {"what": "one", "kept": name, "atoms": model.n_atoms_}
+        write(facts | {"learn_one_microseconds": learn, "predict_one_microseconds": predict})
+
+
 def endless(samples: int, turning: bool) -> None:
     model = OnlineKernelClassifier(
         bandwidth=BANDWIDTH,
         scaling="none",
         ridge=1e-5,
+        memory="dictionary",
         drop="komp",
         parsimony=5.0,
         learning_rate=0.02,
@@ -183,13 +213,15 @@ def write(row: dict[str, object]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["speed", "endless"])
+    parser.add_argument("what", choices=["speed", "one", "endless"])
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--turning", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.what == "speed":
         speed(arguments.repeats)
+    elif arguments.what == "one":
+        one()
     else:
         endless(arguments.samples, arguments.turning)
 

@@ -20,7 +20,7 @@ _Self = TypeVar("_Self", bound="ConstrainedKernelMachine")
 class ConstrainedKernelMachine(OnlineKernelMachine):
     """What the two share: constraints, multipliers, and the constraints in files."""
 
-    drop: str = "komp"
+    memory: str = "dictionary"
     constraints: Sequence[Constraint] = ()
     published: bool = False
     dual_ridge: float = 0.01

@@ -84,35 +84,39 @@ checkpoint : path, optional
     refused by a fit of other data or settings, which are named.
 """
 
+_FALLING_STEPS = """on features steps stay at step / sqrt(1000), with a budget of atoms at
+    step / sqrt(budget)"""
 _ONLINE = """
 kernel : str, default="gaussian"
-    Kernel of the atoms, by name.
+    The kernel, by name.
 bandwidth : "auto", "median", "scale" or float, default="auto"
     Its bandwidth; "auto" is half the median distance between the first rows.
 scaling : {"auto", "none", "standard"}, default="auto"
     Whether columns are standardised, by the first rows, up to 1,024: "auto" does so where there are
     sixteen of them and no bandwidth is given.
-memory : {"dictionary", "features"}, default="dictionary"
-    What is kept: rows, as atoms, or coefficients of random features of the kernel, whose number
-    does not change.
+memory : {"features", "dictionary"}, default="features"
+    What is kept: coefficients of random features of the kernel, whose number does not change, or
+    rows, as atoms.
 step : "auto" or float, default="auto"
     Row t takes the step step / sqrt(t + step ** 2), in units of one over the curvature of the
-    loss; with a budget, steps stay at step / sqrt(budget), and on features at step / sqrt(1000).
+    loss; on features steps stay at step / sqrt(1000), with a budget of atoms at
+    step / sqrt(budget).
     "auto" mixes 2, 8 and 32 by what each has lately cost; with "komp" or constraints it is 2.
 ridge : float, default=0.0001
     Strength of the penalty ``ridge / 2 * |f|^2``, by which what was learnt fades.
 budget : "auto", int or None, default="auto"
-    Most atoms, 1,000 unless given; None keeps all. The number of features, 512 unless given.
-drop : {"oldest", "smallest", "komp"}, default="oldest"
-    Which atom goes when there are more. "komp" removes atoms already before, where the rest can
-    stand for them.
+    The number of features, 1,024 unless given, in multiples of 64. Most atoms, 1,000 unless given;
+    None keeps all.
+drop : {"oldest", "smallest", "komp"}, optional
+    Which atom of a dictionary goes when there are more: "oldest" unless given. "komp" removes atoms
+    already before, where the rest can stand for them.
 parsimony : float, optional
     How readily "komp" removes atoms: after a step of size s the function changes by at most
     ``parsimony * s ** 2`` in norm; by a tenth of a step if not given.
 learning_rate : float, optional
     A constant step in place of the rule of ``step``, not in units of the curvature.
 random_state : int, RandomState or None, default=None
-    Seed of the pairs of rows whose distance is taken.
+    Seed of the features and of the pairs of rows whose distance is taken.
 n_jobs : int, optional
     Threads of predictions, which never change the result.
 """
@@ -367,8 +371,9 @@ _PARAGRAPHS = {
     "solver": _SOLVER.strip(),
     "online": _ONLINE.strip(),
     "constrained": _CONSTRAINED.strip(),
-    "constrained_online": _ONLINE.replace('default="oldest"', 'default="komp"')
-    .replace("with a budget, steps stay at step / sqrt(budget)", "steps stay at 0.02")
+    "constrained_online": _ONLINE.replace('default="features"', 'default="dictionary"')
+    .replace('"oldest" unless given', '"komp" unless given')
+    .replace(_FALLING_STEPS, "steps stay at 0.02")
     .strip(),
     "constrained_fitted": _CONSTRAINED_FITTED.strip(),
     "online_fitted": _ONLINE_FITTED.strip(),

@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-        A file written by ``save`` or by ``riesz fit``.
+        A file written by ``save``, ``riesz fit`` or ``riesz stream``.
 
     Returns
     -------
@@ -70,10 +70,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _TASKS.get(note.get("task"), PolicyEvaluator).load(path)
     if kind in _PAIRS:
         stored, labelled, plain = _PAIRS[kind]
-        note = json.loads(stored.load(path)[1]) or {}
+        model, text = stored.load(path)
+        note = json.loads(text) or {}
         if "constraints" in note.get("parameters", {}):
             labelled, plain = ConstrainedKernelClassifier, ConstrainedKernelRegressor
-        return (labelled if "classes" in note else plain).load(path)
+        # A file of the command line has no note, but says how many classes there are.
+        return (labelled if "classes" in note | model.summary() else plain).load(path)
     if kind != "model":
         raise InvalidInput(f"{os.fspath(path)} holds a {kind}, which is no model")
     summary = Machine.load(path)[0].summary()

@@ -30,11 +30,11 @@ class OnlineKernelMachine(OneByOne):
     kernel: str = "gaussian"
     bandwidth: str | float = "auto"
     scaling: str = "auto"
-    memory: str = "dictionary"
+    memory: str = "features"
     step: str | float = "auto"
     ridge: float = 1e-4
     budget: str | int | None = "auto"
-    drop: str = "oldest"
+    drop: str | None = None
     parsimony: float | None = None
     learning_rate: float | None = None
     random_state: int | np.random.RandomState | None = None
@@ -122,11 +122,11 @@ class OnlineKernelMachine(OneByOne):
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
-    """Regression online (NORMA): a sum of kernels at rows seen, learnt a row at a time.
+    """Regression online (NORMA): a function of a kernel, learnt a row at a time.
 
-    Each row is predicted, then learnt from: it becomes an atom of the function with a weight in
-    proportion to the slope of the loss, and all earlier atoms fade. Memory is the atoms; with
-    ``memory="features"`` it is coefficients of random features instead, and no row is kept.
+    Each row is predicted, then learnt from: the function is moved by the slope of the loss times
+    the kernel at the row, and what it was before fades. What is kept are coefficients of random
+    features of the kernel; with ``memory="dictionary"`` it is rows, as atoms of the function.
 
     The methods that end in ``_one`` take a row as a dictionary, as river does. Its features are
     columns, sorted by name. A feature that a row lacks is zero there; one that appears among the
@@ -148,9 +148,9 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     >>> import numpy as np
     >>> from riesz import OnlineKernelRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 1))
-    >>> model = OnlineKernelRegressor(budget=300).fit(X, np.sin(X[:, 0]))
+    >>> model = OnlineKernelRegressor(budget=256).fit(X, np.sin(X[:, 0]))
     >>> model.n_atoms_, model.score(X, np.sin(X[:, 0])) > 0.95
-    (300, True)
+    (256, True)
     """
 
     def fit(
@@ -309,7 +309,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineKernelClassifier(Labels, OnlineKernelMachine):
-    """Classification online (NORMA): a sum of kernels at rows seen, learnt a row at a time.
+    """Classification online (NORMA): a function of a kernel, learnt a row at a time.
 
     The methods that end in ``_one`` take a row as a dictionary, as river does, with labels of any
     type, which need not be known in advance. Features are columns, sorted by name. A feature that a
@@ -542,12 +542,17 @@ class OnlineKernelClassifier(Labels, OnlineKernelMachine):
             self._model.grow_classes(len(places))
         return places[label]
 
+    def _note(self) -> dict[str, Any]:
+        # Also where readers without Python look for them.
+        self._model.class_names = [str(label) for label in self.classes_.tolist()]
+        return super()._note()
+
     def _read_task(self, model: Any, note: dict[str, Any]) -> None:
         summary = model.summary()
         if "classes" not in summary:
             raise InvalidInput("the file holds a regression; read it with riesz.load")
         if note.get("classes") is None:
-            self.classes_ = np.array(model.class_names)
+            self.classes_ = np.array(model.class_names or range(summary["classes"]))
         else:
             self.classes_ = read_noted(note["classes"], len(note["classes"]["values"]))
         if max(2, len(self.classes_)) != summary["classes"]:

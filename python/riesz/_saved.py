@@ -54,7 +54,8 @@ class Saved(BaseEstimator, Generic[_Model]):
         Parameters
         ----------
         path : path
-            A file written by :meth:`save`; those of kernel machines also by ``riesz fit``.
+            A file written by :meth:`save`; those of kernel machines also by ``riesz fit``, those of
+            online ones by ``riesz stream``.
 
         Returns
         -------

@@ -33,11 +33,11 @@ class _Wrapped(base.Base):
         kernel: str = "gaussian",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
-        memory: str = "dictionary",
+        memory: str = "features",
         step: str | float = "auto",
         ridge: float = 1e-4,
         budget: str | int | None = "auto",
-        drop: str = "oldest",
+        drop: str | None = None,
         seed: int | None = None,
     ) -> None:
         self.loss = loss
@@ -56,7 +56,7 @@ class _Wrapped(base.Base):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
-        yield {"memory": "features", "budget": 128}
+        yield {"memory": "dictionary", "budget": 128}
 
 
 class OnlineKernelClassifier(_Wrapped, base.Classifier):

@@ -82,8 +82,8 @@ def test_a_constraint_may_be_on_another_loss(waves):
 
 def test_without_constraints_it_is_an_online_machine(waves):
     X, y = waves
-    settings = {"drop": "komp", "learning_rate": 0.05, "random_state": 0}
-    one = OnlineKernelRegressor(**settings).fit(X, y)
+    settings = {"memory": "dictionary", "learning_rate": 0.05, "random_state": 0}
+    one = OnlineKernelRegressor(drop="komp", **settings).fit(X, y)
     two = ConstrainedKernelRegressor(**settings).fit(X, y)
     assert np.array_equal(one.predict(X), two.predict(X))
     assert one.n_atoms_ < 200
@@ -92,7 +92,7 @@ def test_without_constraints_it_is_an_online_machine(waves):
 def test_compression_costs_little_and_saves_much(waves):
     X, y = waves
     truth = np.sin(X[:, 0])
-    settings = {"learning_rate": 0.05, "random_state": 0}
+    settings = {"memory": "dictionary", "learning_rate": 0.05, "random_state": 0}
     whole = OnlineKernelRegressor(budget=None, **settings).fit(X, y)
     few = OnlineKernelRegressor(drop="komp", parsimony=1.0, **settings).fit(X, y)
     errors = [np.sqrt(np.mean((model.predict(X) - truth) ** 2)) for model in (whole, few)]

@@ -16,19 +16,30 @@ def waves():
     return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=1500)
 
 
-def test_rows_are_predicted_before_they_are_learnt_from(waves):
+# Features come in multiples of 64.
+@pytest.mark.parametrize(("memory", "kept"), [("features", 448), ("dictionary", 400)])
+def test_rows_are_predicted_before_they_are_learnt_from(waves, memory, kept):
     X, y = waves
-    model = OnlineKernelRegressor(budget=400).fit(X, y)
-    assert model.n_atoms_ == 400
+    model = OnlineKernelRegressor(memory=memory, budget=400).fit(X, y)
+    assert model.n_atoms_ == kept
     assert model.n_seen_ == 1500
     assert model.score(X[-300:], y[-300:]) > 0.9
     # The loss of a constant is half a variance, which is the unit; that of predictions is less.
     assert 0 < model.progressive_loss_ < 0.25
 
 
+def test_unless_told_otherwise_features_are_kept(waves):
+    X, y = waves
+    default = OnlineKernelRegressor(random_state=0).fit(X, y)
+    assert default.n_atoms_ == 1024
+    named = OnlineKernelRegressor(memory="features", budget=1024, random_state=0).fit(X, y)
+    assert default._model.to_bytes() == named._model.to_bytes()
+    assert OnlineKernelRegressor(memory="dictionary").fit(X, y).n_atoms_ == 1000
+
+
 def test_regret_is_the_cost_beside_a_fixed_function(waves):
     X, y = waves
-    model = OnlineKernelRegressor(budget=None).fit(X, y)
+    model = OnlineKernelRegressor(memory="dictionary", budget=None).fit(X, y)
     best = np.sin(2 * X[:, 0]) + X[:, 1]
     unit = y[:1024].std()
     fixed = 0.5 * np.sum(((best - y) / unit) ** 2)
@@ -39,10 +50,13 @@ def test_regret_is_the_cost_beside_a_fixed_function(waves):
         model.regret(X[:10], y[:10], best[:10])
 
 
-@pytest.mark.parametrize("drop", ["oldest", "smallest"])
-def test_a_pickle_or_a_file_in_the_middle_changes_nothing(waves, drop, tmp_path):
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"memory": "dictionary"}, {"memory": "dictionary", "drop": "smallest", "budget": 50}],
+)
+def test_a_pickle_or_a_file_in_the_middle_changes_nothing(waves, settings, tmp_path):
     X, y = waves
-    model = OnlineKernelRegressor(budget=50, drop=drop, random_state=0)
+    model = OnlineKernelRegressor(random_state=0, **settings)
     model.partial_fit(X[:700], y[:700])
     again = pickle.loads(pickle.dumps(model))
     model.save(tmp_path / "online")
@@ -79,7 +93,14 @@ def test_classes(waves, tmp_path):
         ({"step": 0}, "step"),
         ({"ridge": -1.0}, "ridge"),
         ({"budget": 0}, "budget"),
-        ({"drop": "newest"}, "oldest, smallest"),
+        ({"memory": "dictionary", "budget": 0}, "budget"),
+        ({"memory": "dictionary", "drop": "newest"}, "oldest, smallest"),
+        ({"memory": "rows"}, "dictionary, features"),
+        # What is about rows has no meaning where none is kept.
+        ({"budget": None}, "budget = None keeps all rows; give a number of features, or memory"),
+        ({"drop": "oldest"}, 'drop and parsimony are about rows kept; give memory = "dictionary"'),
+        ({"parsimony": 1.0}, "drop and parsimony are about rows kept"),
+        ({"memory": "dictionary", "parsimony": 1.0}, 'parsimony is about drop = "komp"'),
         ({"loss": "hinge"}, "classification"),
         ({"kernel": "gausian"}, "gausian"),
     ],

@@ -9,7 +9,7 @@ import pytest
 import riesz
 from riesz import InvalidInput, OnlineKernelClassifier, OnlineKernelRegressor
 
-MEMORIES = [{"memory": "dictionary"}, {"memory": "features", "budget": 128}]
+MEMORIES = [{"memory": "dictionary"}, {}]
 
 
 def stream(n, seed=0):
@@ -179,17 +179,17 @@ def test_what_was_learnt_fades(kind):
         return np.array(squares)
 
     # The variance of the targets is one half; nobody can foresee a change of the sign.
-    slow = {"step": 0.5, "budget": None}
+    slow = {"step": 0.5, "memory": "dictionary", "budget": None}
     keeping = errors(ridge=0.0, **slow)
     fading = errors(ridge=0.2, **slow)
     default = errors()
-    features = errors(memory="features")
+    dictionary = errors(memory="dictionary")
     change, settled = (2000, 2100) if kind == "abrupt" else (2500, 2600)
-    for squares in (keeping, default, features):
+    for squares in (keeping, default, dictionary):
         assert squares[1200:1500].mean() < 0.1
     # What does not fade is still wrong when the rest has come back.
     assert keeping[change : change + 500].mean() > 1.2 * fading[change : change + 500].mean()
-    for adapted in (default, features):
+    for adapted in (default, dictionary):
         assert adapted[settled : settled + 400].mean() < 0.1
         assert (
             adapted[settled : settled + 400].mean() < 0.2 * keeping[settled : settled + 400].mean()
@@ -211,6 +211,6 @@ def test_estimators_of_river():
     model = preprocessing.StandardScaler() | Classifier(seed=0)
     metric = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
     assert metric.get() > 0.88
-    model = preprocessing.StandardScaler() | Regressor(seed=0, memory="features")
+    model = preprocessing.StandardScaler() | Regressor(seed=0)
     metric = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     assert metric.get() < 1.0

@@ -1,15 +1,18 @@
 //! `riesz info`: what a model file holds.
 
 use crate::failure::{Failure, Outcome};
+use crate::model::Model;
 use crate::output::{grouped, listed, print, significant, Lines};
-use riesz::functions::{KernelMachine, Task};
-use riesz::model::{Columns, Container, Stored};
+use riesz::functions::{KernelMachine, OnlineMachine, Task};
+use riesz::model::Columns;
+use riesz::Result;
+use serde_json::{json, Value};
 use std::path::PathBuf;
 
 /// Arguments of `riesz info`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A model written by riesz fit
+    /// A model written by riesz fit, riesz stream or Python
     model: PathBuf,
     /// Everything, as JSON
     #[arg(long)]
@@ -18,22 +21,53 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
-    let container = Container::load(&arguments.model)?;
-    let columns = container.columns()?;
-    let machine = KernelMachine::from_container(container)?;
-    columns.check(machine.summary().columns)?;
+    let (model, columns) = Model::load(&arguments.model)?;
     if arguments.json {
-        return print(&(json(&machine, &columns)? + "\n"));
+        return print(&(as_json(&model, &columns)? + "\n"));
     }
-    print(&describe(&machine, &columns).to_string())
+    let mut lines = describe(&model, &columns);
+    match &model {
+        Model::Fitted(machine) => describe_fit(machine, &mut lines),
+        Model::Online(machine) => describe_stream(machine, &mut lines)?,
+    }
+    print(&lines.to_string())
 }
 
-fn json(machine: &KernelMachine, columns: &Columns) -> Outcome<String> {
-    let mut value = serde_json::to_value(machine.summary()).map_err(unwritable)?;
-    value["class_names"] = machine.class_names().into();
+fn as_json(model: &Model, columns: &Columns) -> Outcome<String> {
+    let mut value = match model {
+        Model::Fitted(machine) => serde_json::to_value(machine.summary()).map_err(unwritable)?,
+        Model::Online(machine) => stream_as_json(machine)?,
+    };
+    value["class_names"] = model.names().into();
     value["column_names"] = columns.names().collect();
     value["target"] = columns.target.clone().into();
     serde_json::to_string_pretty(&value).map_err(unwritable)
+}
+
+fn stream_as_json(machine: &OnlineMachine) -> Result<Value> {
+    let (options, cost) = (machine.options(), machine.progressive());
+    let constraints = machine.constraints()?.into_iter().zip(&options.constraints).map(|(state, spec)| {
+        json!({
+            "constraint": spec,
+            "multiplier": state.multiplier,
+            "auxiliary": state.auxiliary,
+            "value": state.value,
+        })
+    });
+    Ok(json!({
+        "task": options.task,
+        "loss": machine.loss(),
+        "kernel": options.kernel,
+        "bandwidth": machine.bandwidth(),
+        "memory": options.memory,
+        "kept": machine.atoms(),
+        "columns": machine.columns(),
+        "rows": machine.steps(),
+        "progressive_loss": cost.loss / cost.weight,
+        "shares": machine.shares(),
+        "constraints": constraints.collect::<Vec<_>>(),
+        "seed": options.seed.0,
+    }))
 }
 
 /// A number JSON cannot hold: only a damaged model has one.
@@ -41,30 +75,37 @@ fn unwritable(error: serde_json::Error) -> Failure {
     Failure::bad_input(format!("the model cannot be written as JSON: {error}"))
 }
 
-fn describe(machine: &KernelMachine, columns: &Columns) -> Lines {
-    let (facts, mut lines) = (machine.summary(), Lines::default());
-    let task = match facts.task {
+/// What all models have.
+fn describe(model: &Model, columns: &Columns) -> Lines {
+    let mut lines = Lines::default();
+    let task = match model.task() {
         Task::Regression(1) => "regression".to_owned(),
         Task::Regression(outputs) => format!("regression, {outputs} outputs"),
-        Task::Classification(classes) if machine.class_names().is_empty() => {
+        Task::Classification(classes) if model.names().is_empty() => {
             format!("classification, {classes} classes")
         }
         Task::Classification(classes) => {
             format!(
                 "classification, {classes} classes ({})",
-                listed(machine.class_names().iter().map(String::as_str))
+                listed(model.names().iter().map(String::as_str))
             )
         }
     };
     lines.add("task", task);
     let names =
         if columns.names().len() > 0 { format!(" ({})", listed(columns.names())) } else { String::new() };
-    lines.add("columns", grouped(facts.columns) + &names);
+    lines.add("columns", grouped(model.columns()) + &names);
     if let Some(target) = &columns.target {
         lines.add("target", target.as_str());
     }
-    lines.add("loss", facts.loss.to_string());
-    lines.add("kernel", format!("{}, bandwidth {}", facts.kernel, significant(facts.bandwidth)));
+    lines.add("loss", model.loss().to_string());
+    let (kernel, bandwidth) = model.kernel();
+    lines.add("kernel", format!("{kernel}, bandwidth {}", significant(bandwidth)));
+    lines
+}
+
+fn describe_fit(machine: &KernelMachine, lines: &mut Lines) {
+    let facts = machine.summary();
     lines.add("scaling", facts.scaling);
     let features =
         format!("{} in {} blocks of {}", grouped(facts.features), facts.blocks, grouped(facts.block_size));
@@ -77,5 +118,17 @@ fn describe(machine: &KernelMachine, columns: &Columns) -> Lines {
     }
     lines.add("seed", facts.seed.to_string());
     lines.add("fitted on", format!("{:?}", facts.path).to_lowercase());
-    lines
+}
+
+fn describe_stream(machine: &OnlineMachine, lines: &mut Lines) -> Result<()> {
+    let (options, cost) = (machine.options(), machine.progressive());
+    lines.add(if machine.dictionary().is_some() { "atoms" } else { "features" }, grouped(machine.atoms()));
+    lines.add("rows", grouped(machine.steps() as usize));
+    lines.add("mean loss", format!("{} before learning", significant(cost.loss / cost.weight)));
+    for (state, spec) in machine.constraints()?.iter().zip(&options.constraints) {
+        let (mean, multiplier) = (significant(state.value), significant(state.multiplier));
+        lines.add("constraint", format!("{spec}: mean {mean}, multiplier {multiplier}"));
+    }
+    lines.add("seed", options.seed.0.to_string());
+    Ok(())
 }

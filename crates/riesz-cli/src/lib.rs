@@ -10,6 +10,7 @@ mod failure;
 mod fit;
 mod info;
 mod interrupt;
+mod model;
 mod output;
 pub mod plot;
 mod predict;

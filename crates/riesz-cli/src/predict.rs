@@ -1,15 +1,16 @@
 //! `riesz predict`: one line of answers per row.
 
 use crate::failure::{Failure, Outcome};
+use crate::model::Model;
 use crate::output::{check_folder_of, print, printable, write_parts};
-use crate::score::{answers, error_of, Answers};
+use crate::score::{error_of, Answers};
 use crate::table::{positions, target_column};
 use riesz::data::files::{list, Parts};
 use riesz::data::reader::{Dataset, RawTarget, ReadOptions, TargetColumn};
 use riesz::data::Rows;
-use riesz::functions::{KernelMachine, Task};
+use riesz::functions::Task;
 use riesz::loss::LossSpec;
-use riesz::model::{Columns, Container, Stored};
+use riesz::model::Columns;
 use riesz::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `riesz predict`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A model written by riesz fit
+    /// A model written by riesz fit, riesz stream or Python
     model: PathBuf,
     /// Data with the columns the model was fitted on: by name and in any order, or, in a file or for a model without
     /// names, by number and in the same order; several files of one format, or a folder of them
@@ -40,19 +41,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     if let Some(out) = &arguments.out {
         check_folder_of(out)?;
     }
-    let container = Container::load(&arguments.model)?;
-    let columns = container.columns()?;
-    let machine = KernelMachine::from_container(container)?;
-    columns.check(machine.summary().columns)?;
+    let (model, columns) = Model::load(&arguments.model)?;
     let mut scores = Scores::default();
     let work =
-        |put: &mut dyn FnMut(&str) -> Outcome<()>| predict(arguments, &machine, columns, put, &mut scores);
+        |put: &mut dyn FnMut(&str) -> Outcome<()>| predict(arguments, &model, columns, put, &mut scores);
     match &arguments.out {
         Some(path) => write_parts(path, work)?,
         None => work(&mut print)?,
     }
     if let Some(target) = &scores.target {
-        eprintln!("error against {}: {}", printable(target), scores.text(&machine));
+        eprintln!("error against {}: {}", printable(target), scores.text(&model));
     }
     Ok(())
 }
@@ -60,13 +58,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
 /// Predicts part by part, and hands over what is to be written.
 fn predict(
     arguments: &Arguments,
-    machine: &KernelMachine,
+    model: &Model,
     columns: Columns,
     put: &mut dyn FnMut(&str) -> Outcome<()>,
     scores: &mut Scores,
 ) -> Outcome<()> {
     let mut first = true;
-    for part in parts(arguments, machine, columns)? {
+    for part in parts(arguments, model, columns)? {
         let Dataset { features, target, unread } = part.map_err(|error| refused(arguments, error))?;
         if let (Some(name), true) = (unread, first) {
             eprintln!(
@@ -74,10 +72,10 @@ fn predict(
             );
         }
         let rows = features.rows()?;
-        let answers = answers(machine, rows)?;
-        put(&to_csv(machine, rows, &answers, (first, arguments.probabilities))?)?;
+        let answers = model.answers(rows)?;
+        put(&to_csv(model, rows, &answers, (first, arguments.probabilities))?)?;
         if let Some(target) = target {
-            scores.add(answers, truth(machine, &target, &arguments.data[0])?, target.name());
+            scores.add(answers, truth(model, &target, &arguments.data[0])?, target.name());
         }
         first = false;
     }
@@ -88,12 +86,12 @@ fn predict(
 }
 
 /// Rows of the columns the model knows, in its order, part by part.
-fn parts(arguments: &Arguments, machine: &KernelMachine, columns: Columns) -> Outcome<Parts> {
+fn parts(arguments: &Arguments, model: &Model, columns: Columns) -> Outcome<Parts> {
     let target = arguments.target.as_deref().map_or(TargetColumn::None, target_column);
     let options = ReadOptions {
         unread: columns.target.filter(|_| target == TargetColumn::None),
         target,
-        columns: Some(machine.summary().columns),
+        columns: Some(model.columns()),
         names: columns.features.into_iter().map(|column| column.name).collect(),
         ..ReadOptions::default()
     };
@@ -118,26 +116,23 @@ fn refused(arguments: &Arguments, error: Error) -> Failure {
 
 /// One line per row, and before the first ones a header.
 fn to_csv(
-    machine: &KernelMachine,
+    model: &Model,
     rows: Rows<'_>,
     answers: &Answers,
     (header, probabilities): (bool, bool),
 ) -> Outcome<String> {
-    match (answers, machine.summary().task) {
-        (Answers::Classes(classes), Task::Classification(count)) => {
-            classes_to_csv(machine, rows, (classes, count), header, probabilities)
-        }
+    match answers {
+        Answers::Classes(classes) => classes_to_csv(model, rows, classes, header, probabilities),
         _ if probabilities => Err(Failure::bad_input(
             "--probabilities needs a classification model; this one predicts quantities",
         )),
-        (Answers::Numbers(values), _) => Ok(numbers(values, &columns(machine), header)),
-        (Answers::Classes(_), _) => Err(Failure::failed("classes without their number")),
+        Answers::Numbers(values) => Ok(numbers(values, &columns(model), header)),
     }
 }
 
 /// Names of the columns of a regression: one, several by number, or quantiles by level.
-fn columns(machine: &KernelMachine) -> Vec<String> {
-    match (machine.summary().loss, machine.outputs()) {
+fn columns(model: &Model) -> Vec<String> {
+    match (model.loss(), model.outputs()) {
         (LossSpec::Quantile { levels }, _) => {
             levels.iter().map(|level| format!("quantile_{level}")).collect()
         }
@@ -159,15 +154,15 @@ fn numbers(values: &[f32], columns: &[String], header: bool) -> String {
 }
 
 fn classes_to_csv(
-    machine: &KernelMachine,
+    model: &Model,
     rows: Rows<'_>,
-    (predicted, classes): (&[u32], usize),
+    predicted: &[u32],
     header: bool,
     probabilities: bool,
 ) -> Outcome<String> {
-    let names = class_names(machine, classes);
+    let names = model.class_names();
     let cells: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-    let shares = if probabilities { machine.probabilities(rows)? } else { Vec::new() };
+    let shares = if probabilities { model.probabilities(rows)? } else { Vec::new() };
     let mut text = String::new();
     if header {
         text.push_str("prediction");
@@ -179,7 +174,7 @@ fn classes_to_csv(
     }
     for (row, &class) in predicted.iter().enumerate() {
         text.push_str(cells.get(class as usize).map_or("", String::as_str));
-        for p in shares.get(row * classes..(row + 1) * classes).unwrap_or_default() {
+        for p in shares.get(row * names.len()..(row + 1) * names.len()).unwrap_or_default() {
             // Writing to a string cannot fail.
             let _ = write!(text, ",{p}");
         }
@@ -188,20 +183,10 @@ fn classes_to_csv(
     Ok(text)
 }
 
-/// The names of the classes, or their numbers where the model has no names.
-fn class_names(machine: &KernelMachine, classes: usize) -> Vec<String> {
-    match machine.class_names() {
-        names if names.len() == classes => names.to_vec(),
-        _ => (0..classes).map(|class| class.to_string()).collect(),
-    }
-}
-
 /// The target in the form of the answers.
-fn truth(machine: &KernelMachine, target: &RawTarget, path: &Path) -> Outcome<Vec<f32>> {
-    match machine.summary().task {
-        Task::Classification(classes) => {
-            positions(&target.labels(), target.name(), &class_names(machine, classes), path)
-        }
+fn truth(model: &Model, target: &RawTarget, path: &Path) -> Outcome<Vec<f32>> {
+    match model.task() {
+        Task::Classification(_) => positions(&target.labels(), target.name(), &model.class_names(), path),
         Task::Regression(_) => Ok(target.numbers()?.iter().map(|&y| y as f32).collect()),
     }
 }
@@ -225,8 +210,10 @@ impl Scores {
         }
     }
 
-    fn text(&self, machine: &KernelMachine) -> String {
-        self.answers.as_ref().map_or_else(String::new, |answers| error_of(machine, answers, &self.truth))
+    fn text(&self, model: &Model) -> String {
+        self.answers
+            .as_ref()
+            .map_or_else(String::new, |answers| error_of(&model.loss(), answers, &self.truth))
     }
 }
 

@@ -24,19 +24,19 @@ pub(crate) fn answers(machine: &KernelMachine, rows: Rows<'_>) -> Outcome<Answer
 
 /// The test error of a model.
 pub(crate) fn test_error(machine: &KernelMachine, rows: Rows<'_>, targets: &[f32]) -> Outcome<String> {
-    Ok(error_of(machine, &answers(machine, rows)?, targets))
+    Ok(error_of(&machine.summary().loss, &answers(machine, rows)?, targets))
 }
 
 /// The error of answers: wrong classes, shares of rows below their quantiles, or root mean square error and explained
 /// variance.
-pub(crate) fn error_of(machine: &KernelMachine, answers: &Answers, targets: &[f32]) -> String {
+pub(crate) fn error_of(loss: &LossSpec, answers: &Answers, targets: &[f32]) -> String {
     let predictions = match answers {
         Answers::Classes(classes) => {
             return format!("{} wrong", share(mistakes(classes, targets), targets.len()));
         }
         Answers::Numbers(predictions) => predictions,
     };
-    if let LossSpec::Quantile { levels } = machine.summary().loss {
+    if let LossSpec::Quantile { levels } = loss {
         let below = |(k, level): (usize, &f64)| {
             let quantiles = predictions.iter().skip(k).step_by(levels.len());
             let count = quantiles.zip(targets).filter(|(quantile, target)| target <= quantile).count();

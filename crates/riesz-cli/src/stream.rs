@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         Error::OutOfRange { name: "save_every", value, range: "[0, inf)" }
     })?;
     [&arguments.model, &arguments.out].into_iter().flatten().try_for_each(|path| check_folder_of(path))?;
-    arguments.machine.options(Task::Regression(1)).check().or_else(|error| match error {
+    arguments.machine.options(Task::Regression(1))?.check().or_else(|error| match error {
         Error::Conflict(_) => Ok(()),
         error => Err(error),
     })?;
@@ -209,7 +209,7 @@ impl<'a> Stream<'a> {
                 (Some(TaskName::Regression), ..) | (None, 0, Some(false)) => Some(Task::Regression(1)),
                 (None, 0, None) => None,
             };
-            let options = machine.options(task.unwrap_or(Task::Regression(1)));
+            let options = machine.options(task.unwrap_or(Task::Regression(1)))?;
             options.check()?;
             let mut learner = Learner::new(options, classes);
             learner.decided = task.is_some();

@@ -231,3 +231,47 @@ fn numbers_are_quantities_and_classes_may_be_declared() {
     let output = run(&folder, "stream", "{\"a\": 1}\n");
     assert!(text(&output.stderr).contains("--target gives"), "{}", text(&output.stderr));
 }
+
+/// What a stream has learnt is read by the other commands.
+#[test]
+fn info_and_predict_read_the_model() {
+    let folder = Folder::new("stream-reads");
+    let rows = rings(1_500);
+    folder.write("rings.csv", &rows);
+    for (memory, kept) in [("dictionary", "atoms      1,000"), ("features", "features   1,024")] {
+        succeed(&folder, &format!("stream --memory {memory} --model {memory}"), &rows);
+        let info = folder.succeed(&format!("info {memory}"));
+        assert!(info.contains("classification, 3 classes (red, "), "{info}");
+        assert!(info.contains("2 (east, north)") && info.contains("target     colour"), "{info}");
+        assert!(info.contains(kept) && info.contains("rows       1,500"), "{info}");
+        let facts: serde_json::Value = serde_json::from_str(&folder.succeed(&format!("info {memory} --json"))).unwrap();
+        assert_eq!((&facts["rows"], &facts["column_names"][1]), (&1_500.into(), &"north".into()), "{facts}");
+        assert!(facts["memory"][memory].is_object() || facts["memory"][memory] == 1_024, "{facts}");
+        let output = folder.run(&format!("predict {memory} rings.csv --target colour --probabilities --out p.csv"));
+        let message = text(&output.stderr);
+        assert!(output.status.success() && message.contains("error against colour"), "{message}");
+        let lines = text(&folder.bytes("p.csv"));
+        assert!(lines.starts_with("prediction,p_red,p_"), "{lines:.200}");
+        // A stream of rows without a target is predicted by the same model.
+        let unlabelled: String =
+            rows.lines().map(|row| row.rsplit_once(',').unwrap().0.to_owned() + ",\n").collect();
+        let unlabelled = unlabelled.replacen("north,", "north,colour", 1);
+        let (told, _) = succeed(&folder, &format!("stream --model {memory}"), &unlabelled);
+        let predicted: Vec<&str> = lines.lines().map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(predicted, told.lines().collect::<Vec<_>>());
+    }
+    // A class alone is certain; the second that there is room for has no name.
+    succeed(&folder, "stream --model one", &rings(1));
+    let lines = folder.succeed("predict one rings.csv --probabilities");
+    assert!(lines.lines().skip(1).all(|line| line == "red,1") && lines.starts_with("prediction,p_red\n"));
+    // Quantities.
+    let wave = |i: u32| (f64::from(i % 37) / 9.0, (f64::from(i % 37) / 9.0).sin());
+    let csv: String = (0..600).map(wave).map(|(x, y)| format!("{x},{y}\n")).collect();
+    folder.write("wave.csv", &csv);
+    succeed(&folder, "stream --model wave", &csv);
+    assert!(folder.succeed("info wave").contains("regression"));
+    let output = folder.run("predict wave wave.csv --target last");
+    assert!(text(&output.stderr).contains("R² "), "{}", text(&output.stderr));
+    let message = folder.fail("stream --drop oldest", 2);
+    assert!(message.contains("--drop is about rows kept; give --memory dictionary too"), "{message}");
+}

@@ -23,10 +23,6 @@ const SHARE: f64 = 0.1;
 #[pyclass(module = "riesz._riesz")]
 pub struct Online(OnlineMachine);
 
-/// Most atoms, and the number of features, unless the user says otherwise.
-const ATOMS: usize = 1_000;
-const FEATURES: usize = 512;
-
 /// One row with its target and weight.
 fn one<T>(
     x: &[f32],
@@ -44,13 +40,13 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     let classes = settings.take("classes")?.map(|value| value.extract()).transpose()?;
     let kernel = settings.take_named("kernel")?;
     let loss = settings.loss()?;
-    let (memory, budget) = memory(&settings)?;
+    let memory = memory(&settings)?;
     let constraints = settings.take("constraints")?;
     let step = settings.take_unless_auto("step")?;
     let mut options: OnlineOptions = settings.read()?;
     options.task = classes.map_or(Task::Regression(targets), Task::Classification);
     options.kernel = kernel.unwrap_or(options.kernel);
-    (options.loss, options.memory, options.budget) = (loss, memory, budget);
+    (options.loss, options.memory) = (loss, memory);
     if let Some(step) = step {
         (options.step, options.adaptive) = (step, false);
     }
@@ -59,33 +55,47 @@ fn options(settings: &Bound<'_, PyDict>, targets: usize) -> PyResult<OnlineOptio
     Ok(options)
 }
 
-/// What is kept, and how much of it: atoms, or features, which come in multiples of 64.
-fn memory(settings: &Settings<'_>) -> PyResult<(Memory, Budget)> {
-    let (memory, drop) = (settings.take_text("memory")?, settings.take_text("drop")?);
-    let parsimony: Option<f64> = settings.take_real("parsimony")?;
+/// What is kept, and how much of it: features, or atoms and which of them.
+fn memory(settings: &Settings<'_>) -> PyResult<Memory> {
+    let refused = |message: &str| Err(InvalidInput::new_err(message.to_owned()));
     let auto = settings.contains("budget")?;
-    let most: Option<usize> = settings.take_unless_auto("budget")?;
-    let refused = |message: String| Err(InvalidInput::new_err(message));
-    let atoms = most.or(auto.then_some(ATOMS));
-    let budget = match (drop.as_deref(), atoms) {
-        (Some("komp"), most) => {
-            let error = parsimony.map_or(Parsimony::Share(SHARE), Parsimony::Square);
-            Budget::Komp { error, most: most.unwrap_or(usize::MAX) }
-        }
-        (None | Some("oldest" | "smallest"), None) => Budget::Unlimited,
-        (None | Some("oldest"), Some(most)) => Budget::Oldest(most),
-        (Some("smallest"), Some(most)) => Budget::Smallest(most),
-        (Some(other), _) => return refused(format!("drop = {other:?} is not one of oldest, smallest, komp")),
-    };
+    let (memory, most) = (settings.take_text("memory")?, settings.take_unless_auto("budget")?);
+    let (drop, parsimony) = (settings.take_text("drop")?, settings.take_real("parsimony")?);
     match (memory.as_deref(), most) {
-        (None | Some("dictionary"), _) => Ok((Memory::Dictionary, budget)),
-        (Some("features"), Some(0)) => refused("budget = 0 is outside (0, inf)".into()),
-        (Some("features"), Some(most)) => Ok((Memory::Features(most.next_multiple_of(64)), budget)),
-        (Some("features"), None) if auto => Ok((Memory::Features(FEATURES), budget)),
-        (Some("features"), None) => {
-            refused("budget = None keeps all rows; memory = \"features\" keeps none: give a number".into())
+        (Some("dictionary"), _) => {
+            let usual = if settings.contains("constraints")? { "komp" } else { "oldest" };
+            let most = most.or(auto.then_some(Memory::ATOMS));
+            budget(drop.as_deref().unwrap_or(usual), most, parsimony).map(Memory::Dictionary)
         }
-        (Some(other), _) => refused(format!("memory = {other:?} is not one of dictionary, features")),
+        (None | Some("features"), _) if drop.is_some() || parsimony.is_some() => {
+            refused("drop and parsimony are about rows kept; give memory = \"dictionary\" too")
+        }
+        (None | Some("features"), Some(least)) => Ok(Memory::features(least)),
+        (None | Some("features"), None) if auto => Ok(Memory::Features(Memory::FEATURES)),
+        (None | Some("features"), None) => {
+            refused("budget = None keeps all rows; give a number of features, or memory = \"dictionary\" too")
+        }
+        (Some(other), _) => refused(&format!("memory = {other:?} is not one of dictionary, features")),
+    }
+}
+
+/// Which atoms are kept.
+fn budget(drop: &str, most: Option<usize>, parsimony: Option<f64>) -> PyResult<Budget> {
+    match (drop, most) {
+        ("oldest" | "smallest", _) if parsimony.is_some() => {
+            Err(InvalidInput::new_err("parsimony is about drop = \"komp\"; give that too"))
+        }
+        ("komp", most) => {
+            let error = parsimony.map_or(Parsimony::Share(SHARE), Parsimony::Square);
+            Ok(Budget::Komp { error, most: most.unwrap_or(usize::MAX) })
+        }
+        ("oldest" | "smallest", None) => Ok(Budget::Unlimited),
+        ("oldest", Some(most)) => Ok(Budget::Oldest(most)),
+        ("smallest", Some(most)) => Ok(Budget::Smallest(most)),
+        (other, _) => {
+            let message = format!("drop = {other:?} is not one of oldest, smallest, komp");
+            Err(InvalidInput::new_err(message))
+        }
     }
 }
 
@@ -184,10 +194,15 @@ impl Online {
         self.0.add_columns(&places).map_err(to_py)
     }
 
-    /// Names of the classes where the command line learnt them.
+    /// Names of the classes, for those who read the file without Python.
     #[getter]
     fn class_names(&self) -> Vec<String> {
         self.0.class_names().to_vec()
+    }
+
+    #[setter]
+    fn set_class_names(&mut self, names: Vec<String>) -> PyResult<()> {
+        self.0.set_class_names(names).map_err(to_py)
     }
 
     /// Predicts each of some rows, then learns from it; returns the predictions, or values of f for classes, n×C.

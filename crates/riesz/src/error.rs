@@ -314,11 +314,9 @@ pub enum Error {
     #[error("not a valid riesz file: {0}")]
     Format(String),
     /// A riesz file of another kind than the one asked for.
-    #[error(
-        "the file holds a {found}, expected a {expected}; riesz.load in Python reads every kind of model"
-    )]
+    #[error("the file holds {found}, expected {expected}; riesz.load in Python reads every kind of model")]
     Kind {
-        /// What the file holds.
+        /// What the file holds, with its article.
         found: &'static str,
         /// What was asked for.
         expected: &'static str,

@@ -7,7 +7,7 @@ use riesz::constraint::{
 };
 use riesz::data::Rows;
 use riesz::driver::quietly;
-use riesz::functions::{Bandwidth, ColumnScaling, OnlineMachine, OnlineOptions, Task, Training};
+use riesz::functions::{Bandwidth, ColumnScaling, Memory, OnlineMachine, OnlineOptions, Task, Training};
 use riesz::kernel::{ClosedForm, KernelSpec, Scaling};
 use riesz::loss::LossSpec;
 use riesz::model::Stored;
@@ -252,7 +252,7 @@ fn options(constraints: Vec<ConstraintSpec>) -> OnlineOptions {
         scaling: ColumnScaling::None,
         ridge: 1e-4,
         learning_rate: Some(0.05),
-        budget: Budget::Komp { error: Parsimony::Square(2.0), most: 500 },
+        memory: Memory::Dictionary(Budget::Komp { error: Parsimony::Square(2.0), most: 500 }),
         constraints,
         ..OnlineOptions::new(Task::Regression(1), Seed(1))
     }
@@ -375,8 +375,8 @@ fn what_cannot_be_met_is_said() {
     assert!(message(&|o| o.learning_rate = Some(0.0)).contains("learning_rate"));
     assert!(message(&|o| o.penalty = Some(-1.0)).contains("penalty"));
     assert!(message(&|o| o.multiplier_limit = 0.0).contains("multiplier_limit"));
-    assert!(message(&|o| o.budget = Budget::Komp { error: Parsimony::Share(-1.0), most: 5 })
-        .contains("parsimony"));
+    let negative = Budget::Komp { error: Parsimony::Share(-1.0), most: 5 };
+    assert!(message(&|o| o.memory = Memory::Dictionary(negative)).contains("parsimony"));
     let other = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: Some(LossSpec::Hinge) };
     assert!(message(&|o| o.constraints = vec![other.clone()]).contains("hinge"));
     let level = ConstraintSpec::Cvar { level: 1.5, bound: 1.0, loss: None };

@@ -4,7 +4,7 @@
 
 use riesz::data::Rows;
 use riesz::driver::quietly;
-use riesz::functions::{Bandwidth, ColumnScaling, OnlineMachine, OnlineOptions, Task, Training};
+use riesz::functions::{Bandwidth, ColumnScaling, Memory, OnlineMachine, OnlineOptions, Task, Training};
 use riesz::loss::LossSpec;
 use riesz::model::Stored;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Seed, Stream};
@@ -39,7 +39,7 @@ fn options(budget: Budget) -> OnlineOptions {
         step: 2.0,
         adaptive: false,
         ridge: 0.0,
-        budget,
+        memory: Memory::Dictionary(budget),
         ..OnlineOptions::new(Task::Regression(1), Seed(1))
     }
 }
@@ -166,7 +166,7 @@ fn bad_settings_and_data_are_refused_by_name() {
     };
     assert!(with(&|o| o.step = 0.0).contains("step"));
     assert!(with(&|o| o.ridge = -1.0).contains("ridge"));
-    assert!(with(&|o| o.budget = Budget::Oldest(0)).contains("budget"));
+    assert!(with(&|o| o.memory = Memory::Dictionary(Budget::Oldest(0))).contains("budget"));
     assert!(with(&|o| o.loss = Some(LossSpec::Hinge)).contains("classification"));
     let machine = learn(&options(Budget::Oldest(5)), &x, &y).unwrap();
     let wide = [0.0; 3];

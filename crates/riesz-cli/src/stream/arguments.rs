@@ -1,6 +1,7 @@
 //! What `riesz stream` is told.
 
 use super::rows::{Format, Header};
+use crate::failure::{Failure, Outcome};
 use crate::fit::loss_help;
 use riesz::functions::{Bandwidth, ColumnScaling, Memory, OnlineOptions, Task};
 use riesz::kernel::KernelSpec;
@@ -67,15 +68,15 @@ pub(super) struct MachineArguments {
     /// What is done to the columns first: auto, none or standard
     #[arg(long, default_value = "auto")]
     scaling: ColumnScaling,
-    /// What is kept: rows, or coefficients of random features
-    #[arg(long, value_enum, default_value = "dictionary")]
+    /// What is kept: coefficients of random features, or rows
+    #[arg(long, value_enum, default_value = "features")]
     memory: MemoryName,
-    /// Most rows kept (1,000 if not given), or number of features (512)
+    /// Number of features (1,024 if not given), or most rows kept (1,000)
     #[arg(long, value_name = "N")]
     budget: Option<usize>,
-    /// Which row goes when there are more
-    #[arg(long, value_enum, default_value = "oldest")]
-    drop: Drop,
+    /// Which row of a dictionary goes when there are more; the oldest if not given
+    #[arg(long, value_enum)]
+    drop: Option<Drop>,
     /// η in γ = η/√(t + η²); by default 2, 8 and 32 are mixed by what they have lately cost
     #[arg(long, allow_negative_numbers = true)]
     step: Option<f64>,
@@ -107,34 +108,35 @@ pub(super) enum Drop {
     Smallest,
 }
 
-/// Rows kept and features unless the user says otherwise.
-const ATOMS: usize = 1_000;
-const FEATURES: usize = 512;
-
 impl MachineArguments {
+    /// What is kept, and how much of it.
+    fn memory(&self) -> Outcome<Memory> {
+        let atoms = self.budget.unwrap_or(Memory::ATOMS);
+        match (self.memory, self.drop) {
+            (MemoryName::Features, None) => Ok(Memory::features(self.budget.unwrap_or(Memory::FEATURES))),
+            (MemoryName::Features, Some(_)) => {
+                Err(Failure::bad_input("--drop is about rows kept; give --memory dictionary too"))
+            }
+            (MemoryName::Dictionary, None | Some(Drop::Oldest)) => {
+                Ok(Memory::Dictionary(Budget::Oldest(atoms)))
+            }
+            (MemoryName::Dictionary, Some(Drop::Smallest)) => Ok(Memory::Dictionary(Budget::Smallest(atoms))),
+        }
+    }
+
     /// The settings of a task.
-    pub(super) fn options(&self, task: Task) -> OnlineOptions {
+    pub(super) fn options(&self, task: Task) -> Outcome<OnlineOptions> {
         let defaults = OnlineOptions::new(task, Seed(self.seed));
-        let kept = self.budget.unwrap_or(ATOMS);
-        OnlineOptions {
+        Ok(OnlineOptions {
             loss: self.loss.clone(),
             kernel: self.kernel.clone(),
             bandwidth: self.bandwidth,
             scaling: self.scaling,
-            memory: match self.memory {
-                MemoryName::Dictionary => Memory::Dictionary,
-                MemoryName::Features => {
-                    Memory::Features(self.budget.unwrap_or(FEATURES).next_multiple_of(64))
-                }
-            },
-            budget: match self.drop {
-                Drop::Oldest => Budget::Oldest(kept),
-                Drop::Smallest => Budget::Smallest(kept),
-            },
+            memory: self.memory()?,
             step: self.step.unwrap_or(defaults.step),
             adaptive: self.step.is_none(),
             ridge: self.ridge,
             ..defaults
-        }
+        })
     }
 }

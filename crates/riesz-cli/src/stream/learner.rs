@@ -5,7 +5,7 @@ use riesz::data::lines::number;
 use riesz::data::reader::label_key;
 use riesz::data::Rows;
 use riesz::driver::quietly;
-use riesz::functions::{Memory, OnlineMachine, OnlineOptions, Task, Training};
+use riesz::functions::{likeliest, Memory, OnlineMachine, OnlineOptions, Task, Training};
 use riesz::loss::LossSpec;
 use riesz::model::{Columns, Container, Stored};
 use riesz::Result;
@@ -113,7 +113,7 @@ impl Learner {
     /// What the machine keeps.
     pub(super) fn kept(&self) -> &'static str {
         match self.options.memory {
-            Memory::Dictionary => "atoms",
+            Memory::Dictionary(_) => "atoms",
             Memory::Features(_) => "features",
         }
     }
@@ -280,12 +280,4 @@ fn line(out: &mut String, prediction: &str, probability: Option<f64>) {
         None => {}
     }
     out.push('\n');
-}
-
-/// The class of the highest score among those that were met: u > 0 is the second of two.
-fn likeliest(u: &[f32], seen: usize) -> usize {
-    match u {
-        [u] => usize::from(*u > 0.0 && seen > 1),
-        _ => (1..seen.min(u.len())).fold(0, |best, k| if u[k] > u[best] { k } else { best }),
-    }
 }

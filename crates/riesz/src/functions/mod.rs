@@ -24,5 +24,5 @@ pub use kernel_machine::{
     Summary, Task, Training,
 };
 pub use novelty::{NoveltyDetector, NoveltyOptions};
-pub use online::{ConstraintStatus, Memory, OnlineMachine, OnlineOptions, Progressive};
+pub use online::{likeliest, ConstraintStatus, Memory, OnlineMachine, OnlineOptions, Progressive};
 pub use random_features::RandomFeatures;

@@ -35,7 +35,7 @@ pub struct OnlineOptions {
     pub task: Task,
     /// The loss; `None`: square for regression, softmax for classification.
     pub loss: Option<LossSpec>,
-    /// The kernel of the atoms.
+    /// The kernel of the features or atoms.
     pub kernel: KernelSpec,
     /// σ; [`Bandwidth::Auto`] is half the median distance between the first rows.
     pub bandwidth: Bandwidth,
@@ -49,10 +49,8 @@ pub struct OnlineOptions {
     pub adaptive: bool,
     /// ν in (ν/2)‖f‖²: an atom fades like Π(1 − γ_t ν).
     pub ridge: f64,
-    /// Whether rows are kept, or coefficients of random features.
+    /// Whether coefficients of random features are kept, or rows.
     pub memory: Memory,
-    /// Which atoms are kept.
-    pub budget: Budget,
     /// A constant η in place of the rule of `step`, in units of f and not of the curvature: η of the texts.
     pub learning_rate: Option<f64>,
     /// What must hold in expectation.
@@ -65,7 +63,7 @@ pub struct OnlineOptions {
     pub penalty: Option<f64>,
     /// The multiplier beyond which a constraint counts as one that cannot be met.
     pub multiplier_limit: f64,
-    /// Seed of what is random: the pairs whose distance is taken.
+    /// Seed of what is random: the features, and the pairs whose distance is taken.
     #[serde(alias = "random_state")]
     pub seed: Seed,
 }
@@ -78,7 +76,7 @@ const LEAST_STEP: f64 = 0.02;
 const HORIZON: f64 = 1_000.0;
 
 impl OnlineOptions {
-    /// The defaults for a task: a thousand atoms, the oldest of which goes.
+    /// The defaults for a task.
     pub fn new(task: Task, seed: Seed) -> Self {
         Self {
             task,
@@ -89,8 +87,7 @@ impl OnlineOptions {
             step: 8.0,
             adaptive: true,
             ridge: 1e-4,
-            memory: Memory::Dictionary,
-            budget: Budget::Oldest(1_000),
+            memory: Memory::Features(Memory::FEATURES),
             learning_rate: None,
             constraints: Vec::new(),
             published: false,
@@ -110,10 +107,7 @@ impl OnlineOptions {
     pub fn check(&self) -> Result<()> {
         positive("step", self.step)?;
         non_negative("ridge", self.ridge)?;
-        positive("budget", self.budget.most() as f64)?;
-        if let Budget::Komp { error, .. } = self.budget {
-            non_negative("parsimony", error.value())?;
-        }
+        self.memory.check()?;
         if let Bandwidth::Value(value) = self.bandwidth {
             positive("bandwidth", value)?;
         }
@@ -177,24 +171,23 @@ impl OnlineOptions {
 
     /// Whether steps are those of the texts: POLK, or under constraints.
     fn is_published(&self) -> bool {
-        let komp = self.memory == Memory::Dictionary && matches!(self.budget, Budget::Komp { .. });
-        komp || self.learning_rate.is_some() || !self.constraints.is_empty()
+        self.memory.is_komp() || self.learning_rate.is_some() || !self.constraints.is_empty()
     }
 
     /// Rows that steps look back.
     fn horizon(&self) -> f64 {
-        match (self.memory, self.budget) {
-            (Memory::Features(_), _) => HORIZON,
-            (Memory::Dictionary, Budget::Unlimited) => f64::INFINITY,
-            (Memory::Dictionary, budget) => budget.most() as f64,
+        match self.memory {
+            Memory::Features(_) => HORIZON,
+            Memory::Dictionary(Budget::Unlimited) => f64::INFINITY,
+            Memory::Dictionary(budget) => budget.most() as f64,
         }
     }
 
     /// The solver's settings, for a loss of this curvature.
     fn solver(&self, curvature: f64) -> PrimalDualConfig {
         let step = if self.adaptive { PACES[0] * self.step } else { self.step };
-        let horizon = match self.budget {
-            Budget::Unlimited => f64::INFINITY,
+        let horizon = match self.memory {
+            Memory::Dictionary(Budget::Unlimited) => f64::INFINITY,
             _ if self.constraints.is_empty() => self.horizon(),
             _ => (step / curvature / LEAST_STEP).powi(2),
         };
@@ -334,6 +327,16 @@ impl OnlineMachine {
         Ok(out)
     }
 
+    /// The most likely class of each row, of those that have names where any has.
+    pub fn classes_of(&self, rows: Rows<'_>) -> Result<Vec<u32>> {
+        let Task::Classification(classes) = self.header.options.task else {
+            return Err(Error::Conflict("a regression model has no classes".into()));
+        };
+        let seen = if self.class_names().is_empty() { classes } else { self.class_names().len() };
+        let values = self.decision(rows)?;
+        Ok(values.chunks_exact(self.outputs()).map(|u| likeliest(u, seen) as u32).collect())
+    }
+
     /// What predicting before learning has cost so far.
     pub fn progressive(&self) -> Progressive {
         self.header.progressive
@@ -452,6 +455,14 @@ impl OnlineMachine {
     /// The settings.
     pub fn options(&self) -> &OnlineOptions {
         &self.header.options
+    }
+}
+
+/// The class of the highest score among the first `seen`: u > 0 is the second of two.
+pub fn likeliest(u: &[f32], seen: usize) -> usize {
+    match u {
+        [u] => usize::from(*u > 0.0 && seen > 1),
+        _ => (1..seen.min(u.len())).fold(0, |best, k| if u[k] > u[best] { k } else { best }),
     }
 }
 

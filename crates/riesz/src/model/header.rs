@@ -10,20 +10,20 @@ use std::fmt;
 pub const FORMAT_VERSION: u64 = 2;
 /// Every kind of file there is, and what people call it.
 const KINDS: [(&str, &str); 14] = [
-    ("model", "kernel machine"),
-    ("gaussian_process", "Gaussian process"),
-    ("novelty", "novelty detector"),
-    ("online", "online kernel machine"),
-    ("density_ratio", "density ratio"),
-    ("posterior", "posterior"),
-    ("kernel_density", "kernel density"),
-    ("sparse_gaussian_process", "sparse Gaussian process"),
-    ("topics", "topic model"),
-    ("invariance", "invariant function"),
-    ("policy_evaluation", "policy evaluation"),
-    ("hitting_time", "chain of hitting times"),
-    ("sbeed", "control agent"),
-    ("checkpoint", "checkpoint"),
+    ("model", "a kernel machine"),
+    ("gaussian_process", "a Gaussian process"),
+    ("novelty", "a novelty detector"),
+    ("online", "an online kernel machine"),
+    ("density_ratio", "a density ratio"),
+    ("posterior", "a posterior"),
+    ("kernel_density", "a kernel density"),
+    ("sparse_gaussian_process", "a sparse Gaussian process"),
+    ("topics", "a topic model"),
+    ("invariance", "an invariant function"),
+    ("policy_evaluation", "a policy evaluation"),
+    ("hitting_time", "a chain of hitting times"),
+    ("sbeed", "a control agent"),
+    ("checkpoint", "a checkpoint"),
 ];
 /// Most values in a header: one parsed value can take a hundred times the room of its text.
 pub(super) const MAX_ENTRIES: usize = 1 << 16;
@@ -33,7 +33,7 @@ pub(super) const MAX_DEPTH: usize = 64;
 /// A kind as people call it.
 pub(super) fn in_words(kind: &str) -> &'static str {
     let found = KINDS.iter().find(|(name, _)| *name == kind);
-    found.map_or("file of an unknown kind", |(_, words)| words)
+    found.map_or("a file of an unknown kind", |(_, words)| words)
 }
 
 /// Refuses a header that is not an object of this version and of a known kind.

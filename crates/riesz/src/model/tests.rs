@@ -517,6 +517,8 @@ fn versions_and_kinds() {
     container.expect_kind("checkpoint").unwrap();
     let error = container.expect_kind("model").unwrap_err().to_string();
     assert!(error.contains("holds a checkpoint, expected a kernel machine"), "{error}");
+    let error = container.expect_kind("online").unwrap_err().to_string();
+    assert!(error.contains("holds a checkpoint, expected an online kernel machine"), "{error}");
 }
 
 #[test]

@@ -161,6 +161,11 @@ impl Dictionary {
         self.inverse.as_ref().map(|inverse| inverse.residual(&self.kernel, &self.points)).transpose()
     }
 
+    /// Which atoms are kept.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
     /// What a file holds beside kernel, offset, budget and points.
     pub(crate) fn raw(&self) -> Raw {
         let inverse = self.inverse.as_ref().map(|inverse| (inverse.rows().to_vec(), inverse.drift));

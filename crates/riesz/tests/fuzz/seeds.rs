@@ -17,7 +17,7 @@ use riesz::dynamics::policy_evaluation::{
 use riesz::dynamics::sbeed::{Actions, After, Form, Options as SbeedOptions, Sbeed, Steps};
 use riesz::functions::{
     Approximation, Bandwidth, DensityRatio, DensityRatioOptions, GaussianProcess, GaussianProcessOptions,
-    KernelMachine, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
+    KernelMachine, Memory, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
     SolverSpec, Task, Training,
 };
 use riesz::loss::LossSpec;
@@ -149,7 +149,7 @@ fn others(seeds: &mut Seeds) {
         seeds.push(("online", name.into(), machine.to_bytes().unwrap()));
         let risk = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: None };
         let constrained = OnlineOptions {
-            budget: Budget::Komp { error: Parsimony::Share(0.1), most: 50 },
+            memory: Memory::Dictionary(Budget::Komp { error: Parsimony::Share(0.1), most: 50 }),
             constraints: vec![risk],
             ..OnlineOptions::new(task, SEED)
         };

@@ -72,7 +72,7 @@ impl OnlineMachine {
             paces: self.state.inner.f.outputs() / loss.outputs(known),
         };
         if widening.from != widening.to {
-            self.state.inner.f = self.state.inner.f.clone().widened(&widening, self.header.options.budget)?;
+            self.state.inner.f = self.state.inner.f.clone().widened(&widening)?;
         }
         self.header.options.task = Task::Classification(classes);
         Ok(())

@@ -4,7 +4,7 @@ use super::classes::Widening;
 use super::features::DrawnFeatures;
 use super::OnlineOptions;
 use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::error::{non_negative, positive, Error, Result};
 use crate::kernel::{ClosedForm, FeatureMap, Scaling};
 use crate::model::Container;
 use crate::space::{Budget, Dictionary, Drift, Function, Raw, Space, Terms};
@@ -12,13 +12,44 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// What f is kept in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
     /// Kernel atoms at rows seen ([`Dictionary`]), as many as the [`Budget`] allows.
-    Dictionary,
+    Dictionary(Budget),
     /// Coefficients of so many random features of the kernel, a multiple of 64: the memory is constant, no row is kept.
     Features(usize),
+}
+
+impl Memory {
+    /// Most atoms unless the user says otherwise.
+    pub const ATOMS: usize = 1_000;
+    /// Features unless the user says otherwise.
+    pub const FEATURES: usize = 1_024;
+
+    /// At least `least` features.
+    pub fn features(least: usize) -> Self {
+        Self::Features(least.checked_next_multiple_of(64).unwrap_or(least))
+    }
+
+    /// Refuses a budget of nothing.
+    pub(super) fn check(self) -> Result<()> {
+        let most = match self {
+            Self::Features(m) => m,
+            Self::Dictionary(budget) => {
+                if let Budget::Komp { error, .. } = budget {
+                    non_negative("parsimony", error.value())?;
+                }
+                budget.most()
+            }
+        };
+        positive("budget", most as f64).map(drop)
+    }
+
+    /// Whether atoms are removed by KOMP.
+    pub(super) fn is_komp(self) -> bool {
+        matches!(self, Self::Dictionary(Budget::Komp { .. }))
+    }
 }
 
 /// A function that is learnt row by row.
@@ -45,10 +76,10 @@ impl Kept {
     ) -> Result<Self> {
         let kernel = options.kernel.clone();
         Ok(match options.memory {
-            Memory::Dictionary => Self::Atoms(Box::new(Dictionary::new(
+            Memory::Dictionary(budget) => Self::Atoms(Box::new(Dictionary::new(
                 ClosedForm::new(kernel, bandwidth, scaling)?,
                 offset,
-                options.budget,
+                budget,
             ))),
             Memory::Features(m) => {
                 let map = FeatureMap::new(kernel, bandwidth, m, options.seed, scaling)?;
@@ -113,7 +144,7 @@ impl Kept {
     }
 
     /// The same function with further outputs.
-    pub(super) fn widened(self, widening: &Widening, budget: Budget) -> Result<Self> {
+    pub(super) fn widened(self, widening: &Widening) -> Result<Self> {
         let offset = widening.of_rows(self.offset());
         Ok(match self {
             Self::Atoms(f) => {
@@ -122,7 +153,7 @@ impl Kept {
                 Self::Atoms(Box::new(Dictionary::from_raw(
                     f.kernel().clone(),
                     offset,
-                    budget,
+                    f.budget(),
                     f.points().to_vec(),
                     raw,
                 )?))
@@ -175,27 +206,30 @@ impl Kept {
         let offset = container.take_f32s("offset", &[outputs])?;
         let (scaling, running) = (Scaling { shift, scale }, container.field("running_scale")?);
         let kernel = options.kernel.clone();
-        if let Memory::Features(m) = options.memory {
-            let map = FeatureMap::new(kernel, bandwidth, m, options.seed, scaling)?;
-            let raw = (container.take_f32s("coefficients", &[outputs, m])?, running);
-            return Ok(Self::Features(Box::new(DrawnFeatures::from_raw(map, offset, raw)?)));
-        }
+        let budget = match options.memory {
+            Memory::Dictionary(budget) => budget,
+            Memory::Features(m) => {
+                let map = FeatureMap::new(kernel, bandwidth, m, options.seed, scaling)?;
+                let raw = (container.take_f32s("coefficients", &[outputs, m])?, running);
+                return Ok(Self::Features(Box::new(DrawnFeatures::from_raw(map, offset, raw)?)));
+            }
+        };
         let atoms = container.f32s("points")?.0.first().copied().unwrap_or(0);
-        if atoms > options.budget.most() {
+        if atoms > budget.most() {
             return Err(Error::Format("there are more atoms than the budget allows".into()));
         }
         let points = container.take_f32s("points", &[atoms, columns])?;
         let weights = container.take_f64s("weights", &[atoms, outputs])?;
         let inverse = match container.field::<Option<Drift>>("drift")? {
             Some(drift) => Some((container.take_f64s("inverse", &[atoms * (atoms + 1) / 2])?, drift)),
-            None if matches!(options.budget, Budget::Komp { .. }) && atoms > 0 => {
+            None if options.memory.is_komp() && atoms > 0 => {
                 return Err(Error::Format("the inverse of the Gram matrix is missing".into()))
             }
             None => None,
         };
         let (kernel, raw) =
             (ClosedForm::new(kernel, bandwidth, scaling)?, Raw { weights, scale: running, inverse });
-        Ok(Self::Atoms(Box::new(Dictionary::from_raw(kernel, offset, options.budget, points, raw)?)))
+        Ok(Self::Atoms(Box::new(Dictionary::from_raw(kernel, offset, budget, points, raw)?)))
     }
 }
 
