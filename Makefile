@@ -62,7 +62,7 @@ bench-kernels:
 $(TOOLS): Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "riesz needs Python 3.10 or later")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas gymnasium river pytest ruff mypy
+	$(VENV_PYTHON) -m pip install --quiet maturin numpy scipy scikit-learn pandas polars pyarrow gymnasium river pytest ruff mypy
 	@touch $@
 
 $(PEERS): benchmarks/functions/requirements.txt $(TOOLS)

@@ -83,6 +83,7 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     """
 
     _kind = Ratio
+    _single = True
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
     """
 
     _kind = Detector
+    _single = True
 
     def __init__(
         self,
