@@ -59,6 +59,8 @@ impl Cells {
 pub(super) struct Column {
     cells: Cells,
     values: Cursor,
+    /// The cells in single precision, where they have another type.
+    rounded: Vec<f32>,
     /// One for each row where cells may be missing: zero for those that are.
     levels: Vec<i16>,
 }
@@ -106,7 +108,7 @@ impl Column {
                 Cursor::None
             }
         };
-        Self { cells, values, levels: Vec::new() }
+        Self { cells, values, rounded: Vec::new(), levels: Vec::new() }
     }
 
     /// Reads the next `rows` rows, of which there must be as many.
@@ -148,21 +150,32 @@ impl Column {
         }
     }
 
-    /// Puts the cells into every `width`-th place of `out`; row and value of the first that is not finite in single precision.
-    pub(super) fn scatter(&self, out: &mut [f32], width: usize) -> Option<(usize, f64)> {
-        let unsigned = self.cells == Cells::Unsigned;
+    /// Rounds the cells to single precision; row and value of the first that is not finite in it.
+    pub(super) fn round(&mut self) -> Option<(usize, f64)> {
+        let (unsigned, out) = (self.cells == Cells::Unsigned, &mut self.rounded);
         match &self.values {
-            Cursor::Bool(_, values) => put(values, |v| f32::from(u8::from(v)), out, width),
-            Cursor::Short(_, values) if unsigned => put(values, |v| v as u32 as f32, out, width),
-            Cursor::Short(_, values) => put(values, |v| v as f32, out, width),
-            Cursor::Long(_, values) if unsigned => put(values, |v| v as u64 as f32, out, width),
-            Cursor::Long(_, values) => put(values, |v| v as f32, out, width),
-            Cursor::Single(_, values) => put(values, |v| v, out, width),
-            Cursor::Double(_, values) => put(values, |v| v as f32, out, width),
-            Cursor::Text(..) | Cursor::None => false,
+            Cursor::Bool(_, values) => convert(values, |v| f32::from(u8::from(v)), out),
+            Cursor::Short(_, values) if unsigned => convert(values, |v| v as u32 as f32, out),
+            Cursor::Short(_, values) => convert(values, |v| v as f32, out),
+            Cursor::Long(_, values) if unsigned => convert(values, |v| v as u64 as f32, out),
+            Cursor::Long(_, values) => convert(values, |v| v as f32, out),
+            Cursor::Double(_, values) => convert(values, |v| v as f32, out),
+            Cursor::Single(..) | Cursor::Text(..) | Cursor::None => {}
         }
-        .then(|| self.offence())
-        .flatten()
+        let finite = self.singles().iter().fold(true, |all, cell| all & cell.is_finite());
+        if finite {
+            None
+        } else {
+            self.offence()
+        }
+    }
+
+    /// The cells in single precision, once they are rounded.
+    pub(super) fn singles(&self) -> &[f32] {
+        match &self.values {
+            Cursor::Single(_, values) => values,
+            _ => &self.rounded,
+        }
     }
 
     /// Row and value of the first cell that is not finite in single precision.
@@ -220,13 +233,8 @@ impl Column {
     }
 }
 
-/// Puts values into every `width`-th place of `out`; whether one is not finite.
-#[inline]
-fn put<T: Copy>(values: &[T], single: impl Fn(T) -> f32, out: &mut [f32], width: usize) -> bool {
-    let mut wrong = false;
-    for (&value, out) in values.iter().zip(out.iter_mut().step_by(width.max(1))) {
-        *out = single(value);
-        wrong |= !out.is_finite();
-    }
-    wrong
+/// Puts converted values in place of those in `out`.
+fn convert<T: Copy>(values: &[T], single: impl Fn(T) -> f32, out: &mut Vec<f32>) {
+    out.clear();
+    out.extend(values.iter().map(|&value| single(value)));
 }

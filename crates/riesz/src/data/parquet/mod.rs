@@ -5,6 +5,7 @@
 //! cache of the processor.
 
 mod column;
+mod quiet;
 mod store;
 mod thrift;
 
@@ -21,13 +22,14 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
 use std::io::{self, Read};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Store;
 
 /// Rows that are decoded at a time.
 const STEP: usize = 2_048;
+/// Rows that are laid side by side at a time, in the innermost cache.
+const GROUP: usize = 16;
 /// Bytes that a file may always become when it is read as a whole, and how many times its length beyond that. In parts there is
 /// no such limit.
 const ALWAYS: u64 = 4 << 20;
@@ -77,7 +79,7 @@ pub(super) struct Reader {
 
 /// Calls the parquet crate, which refuses most of what is wrong with a file by an error and the rest by a panic.
 fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    match quiet::caught(work) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(invalid(path, format!("not a readable Parquet file: {error}"))),
         Err(_) => Err(invalid(path, "a damaged Parquet file; fetch or write it again")),
@@ -164,11 +166,9 @@ impl Reader {
         Ok(true)
     }
 
-    /// Decodes the next rows of the group, appends the features to `values` and returns the targets of these rows.
+    /// Decodes the next rows of the group, and appends the features to `values` and the targets to `target`.
     fn step(&mut self, rows: usize, values: &mut Vec<f32>, target: &mut Option<RawTarget>) -> Result<()> {
         let width = self.columns.len() - usize::from(self.target.is_some());
-        let start = values.len();
-        values.resize(start + rows * width, 0.0);
         let wanted: Vec<usize> = self.features().chain(self.target).collect();
         for (k, column) in self.columns.iter_mut().enumerate() {
             let name = &self.names[wanted[k]];
@@ -182,9 +182,7 @@ impl Reader {
             }
             if k == width {
                 column.append_target(target, name, &self.path, self.read)?;
-            } else if let Some((row, value)) =
-                column.scatter(&mut values[start + self.selection.place(k)..], width)
-            {
+            } else if let Some((row, value)) = column.round() {
                 let row = self.read + row;
                 return Err(invalid(
                     &self.path,
@@ -192,9 +190,26 @@ impl Reader {
                 ));
             }
         }
+        self.lay(rows, width, values);
         self.read += rows;
         self.left -= rows;
         Ok(())
+    }
+
+    /// Appends the cells of the first `width` columns, row by row.
+    fn lay(&self, rows: usize, width: usize, values: &mut Vec<f32>) {
+        let columns = self.columns[..width].iter().enumerate();
+        let columns: Vec<_> =
+            columns.map(|(k, column)| (self.selection.place(k), column.singles())).collect();
+        let mut group = vec![0.0; GROUP * width];
+        for first in (0..rows).step_by(GROUP) {
+            let some = first..rows.min(first + GROUP);
+            for &(place, cells) in &columns {
+                let places = group[place..].iter_mut().step_by(width);
+                places.zip(&cells[some.clone()]).for_each(|(out, cell)| *out = *cell);
+            }
+            values.extend_from_slice(&group[..some.len() * width]);
+        }
     }
 }
 
