@@ -244,10 +244,12 @@ fn info_and_predict_read_the_model() {
         assert!(info.contains("classification, 3 classes (red, "), "{info}");
         assert!(info.contains("2 (east, north)") && info.contains("target     colour"), "{info}");
         assert!(info.contains(kept) && info.contains("rows       1,500"), "{info}");
-        let facts: serde_json::Value = serde_json::from_str(&folder.succeed(&format!("info {memory} --json"))).unwrap();
+        let facts: serde_json::Value =
+            serde_json::from_str(&folder.succeed(&format!("info {memory} --json"))).unwrap();
         assert_eq!((&facts["rows"], &facts["column_names"][1]), (&1_500.into(), &"north".into()), "{facts}");
         assert!(facts["memory"][memory].is_object() || facts["memory"][memory] == 1_024, "{facts}");
-        let output = folder.run(&format!("predict {memory} rings.csv --target colour --probabilities --out p.csv"));
+        let output =
+            folder.run(&format!("predict {memory} rings.csv --target colour --probabilities --out p.csv"));
         let message = text(&output.stderr);
         assert!(output.status.success() && message.contains("error against colour"), "{message}");
         let lines = text(&folder.bytes("p.csv"));
