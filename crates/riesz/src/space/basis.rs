@@ -155,6 +155,37 @@ impl Basis {
         Self { intercept: true, ..self }
     }
 
+    /// The same basis without constants that were added, and the places of its functions in this one.
+    pub(crate) fn without_intercept(&self) -> (Self, Vec<usize>) {
+        if let Kind::PerAction { states, actions } = &*self.kind {
+            let (m, (inner, places)) = (states.len(), states.without_intercept());
+            let all = (0..*actions).flat_map(|a| places.iter().map(move |place| a * m + place)).collect();
+            let kind = Kind::PerAction { states: Box::new(inner), actions: *actions };
+            return (Self { kind: Arc::new(kind), intercept: false }, all);
+        }
+        (Self { intercept: false, ..self.clone() }, (0..self.len() - usize::from(self.intercept)).collect())
+    }
+
+    /// The coefficients of the function one, where it is known to be in the span.
+    pub(crate) fn one(&self) -> Option<Vec<f64>> {
+        let mut one = vec![0.0; self.len()];
+        match (&*self.kind, one.last_mut()) {
+            (_, Some(last)) if self.intercept => *last = 1.0,
+            (Kind::Table { .. }, _) => one.fill(1.0),
+            (Kind::PerAction { states, actions }, _) => return Some(states.one()?.repeat(*actions)),
+            _ => return None,
+        }
+        Some(one)
+    }
+
+    /// What random features are drawn from, where it has some.
+    pub(crate) fn feature_map(&self) -> Option<&FeatureMap> {
+        match &*self.kind {
+            Kind::Features { map, .. } => Some(map),
+            _ => None,
+        }
+    }
+
     /// Whether it is the same basis, and not merely an equal one.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.kind, &other.kind) && self.intercept == other.intercept
@@ -590,6 +621,24 @@ mod tests {
                 .sum();
             assert!((whole - again).abs() < 1e-5, "{whole} {again}");
         }
+    }
+
+    /// ψᵀw = 1 for the coefficients w of the function one; without the constants the other functions are the same.
+    #[test]
+    fn constants_are_found_and_left_out() {
+        let linear = Basis::columns_of(2).unwrap();
+        assert!(linear.one().is_none());
+        let basis = linear.clone().with_intercept().per_action(2).unwrap();
+        let x = [0.5, -1.0, 1.0];
+        for (basis, x) in [(&basis, &x[..]), (&Basis::table(3).unwrap(), &[2.0][..])] {
+            let sum: f64 =
+                filled(basis, x).iter().zip(basis.one().unwrap()).map(|(a, w)| f64::from(*a) * w).sum();
+            assert_eq!(sum, 1.0);
+        }
+        let (inner, places) = basis.without_intercept();
+        assert_eq!(places, [0, 1, 3, 4]);
+        let whole = filled(&basis, &x);
+        assert_eq!(filled(&inner, &x), places.iter().map(|&place| whole[place]).collect::<Vec<_>>());
     }
 
     #[test]

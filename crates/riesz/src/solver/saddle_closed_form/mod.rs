@@ -9,7 +9,6 @@ pub use moments::{Moments, Ridges, Solution};
 use super::{Addend, Sums};
 use crate::data::{Rows, TILE};
 use crate::error::{same_columns, same_rows, Error, Result};
-use crate::linalg::lu;
 use crate::operator::{Conditional, Points};
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
@@ -184,20 +183,19 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         Ok(Moments { rows: leaf.len() as f64, gram, cross, dual_target, dual_constant, primal_target })
     }
 
-    /// Influences of samples on θ: for every group of rows the sum of H⁻¹BᵀG⁻¹ φ r over its rows, r = (T f)(s) − y; J×(M·C).
-    /// θ̂ − θ is about −(1/n) times the sum of all, from which come errors and bootstrap samples.
-    pub fn influences<'a>(
+    /// For every group of rows the sum of φ r over its rows, r = (T f)(s) − y at θ; K×C.
+    pub fn scores<'a>(
         &self,
         batch: T::Batch<'a>,
         targets: &'a [f32],
-        solution: &Solution,
+        theta: &Mat<f64>,
         groups: &[Range<usize>],
-    ) -> Result<Vec<Vec<f64>>> {
+    ) -> Result<Vec<Mat<f64>>> {
         let listed = self.list(batch, targets)?;
         let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
         // θᵀψ = (Tᵀθ)ᵀψ₀ and Σφr = T Σφ₀r for features ψ = Tψ₀: plain ones are cheaper.
-        let theta = self.primal.transposed(&solution.theta);
-        let one = |group: &Range<usize>| -> Result<Vec<f64>> {
+        let theta = self.primal.transposed(theta);
+        let one = |group: &Range<usize>| -> Result<Mat<f64>> {
             let mut sum = Mat::<f64>::zeros(k, c);
             for start in group.clone().step_by(TILE) {
                 let range = start..(start + TILE).min(group.end);
@@ -211,9 +209,7 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                     sums.for_each(|(sum, phi)| *sum += residual * f64::from(*phi));
                 }
             }
-            let sum = self.dual.transformed(&sum);
-            let influence = lu::product(solution.sensitivity.transpose(), sum.as_ref());
-            Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
+            Ok(self.dual.transformed(&sum))
         };
         groups.par_iter().with_max_len(1).map(one).collect()
     }
