@@ -257,6 +257,13 @@ impl Moments {
         Mat::from_fn(m, m, |i, j| (stays(i, j) + self.cross[(i, j)]) / self.gram[(i, i)])
     }
 
+    /// G⁻¹Bθ: the coefficients of E[T f | x] in the span of φ, but for constants of T.
+    pub(crate) fn regressed(&self, ridge: f64, theta: &Mat<f64>) -> Result<Mat<f64>> {
+        let mut right = lu::product(self.cross.as_ref(), theta.as_ref()) * faer::Scale(1.0 / self.rows);
+        solve_columns(&self.factor(ridge)?, &mut right);
+        Ok(right)
+    }
+
     /// λ + E‖φ‖²/B, λ the largest eigenvalue of E φφᵀ to about a per cent (64 steps of the power method), of the functions at some
     /// places: one over the steps that batches of B samples can take.
     pub fn curvature(&self, places: &[usize], batch: usize) -> f64 {
