@@ -40,18 +40,24 @@ def groups_of(rows: list[Row], names: tuple[str, str]) -> dict[tuple[Any, Any], 
 
 
 def curves_of(rows: list[Row]) -> dict[int, list[Row]]:
-    """The evaluations of each seed, in their order."""
+    """The evaluations of each seed, in their order: of whole runs, and while there is none of all.
+
+    Parts of runs end where the shortest does.
+    """
     curves: dict[int, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["point"]):
         curves.setdefault(row["seed"], []).append(row)
-    return curves
+    whole = {seed: own for seed, own in curves.items() if own[-1]["steps"] >= own[-1]["total"]}
+    last = min(own[-1]["point"] for own in curves.values())
+    cut = {seed: [r for r in own if r["point"] <= last] for seed, own in curves.items()}
+    return whole or cut
 
 
 def line(key: tuple[Any, Any], rows: list[Row]) -> str:
     """A line of the table."""
     curves = curves_of(rows)
     finals = np.array([np.mean([r["return"] for r in own[-LAST:]]) for own in curves.values()])
-    steps = min(own[-1]["steps"] for own in curves.values())
+    steps = next(iter(curves.values()))[-1]["steps"]
     low, high = band(finals)
     seeds = " ".join(f"{value:.0f}" for value in finals)
     seconds = np.median([own[-1]["cpu"] for own in curves.values()])
@@ -83,7 +89,7 @@ def draw(rows: list[Row], names: tuple[str, str], path: Path) -> None:
             if first != panel:
                 continue
             points: dict[int, list[Row]] = {}
-            for row in sorted(own, key=lambda row: row["point"]):
+            for row in (row for curve in curves_of(own).values() for row in curve):
                 points.setdefault(row["point"], []).append(row)
             values = [np.array([row["return"] for row in each]) for each in points.values()]
             steps = [np.mean([row["steps"] for row in each]) for each in points.values()]
