@@ -132,9 +132,7 @@ class Update:
         log_std = 0.5 * float(np.mean(weights * (errors**2 / variance - 1)))
         moved = phi @ direction
         square = float(np.mean(moved**2)) / variance + 2 * log_std**2
-        decay = s.trace * s.gamma
-        reach = (1 - decay**s.window) / (1 - decay)
-        size = min(np.sqrt(2 * s.divergence / square), 1 / (s.temperature * reach))
+        size = min(np.sqrt(2 * s.divergence / square), 1 / s.temperature)
         for _ in range(12):
             new = np.clip(self._log_std + size * log_std, -2.5, 0.0)
             ahead = 0.5 * np.exp(-2 * new) * (variance + size**2 * np.mean(moved**2))
