@@ -99,8 +99,7 @@ impl StepInfo for Progressed {
 ///                                      V of the saddle point
 /// ξ ← argmin E[(δ − V(s) − ξ(s, a))²] + ν‖ξ‖²,   ρ = V + ξ
 /// A = (1 − η)δ + ηρ − V, centred;   w_j = min(π/β, r) A_j,   or   min(π/β, r) Σ_{t ≤ j < t+K} (ζγ)^{j−t} A_t
-/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/λ), halved until KL ≤ 1.5ε;   for whole windows
-///                                      1/(λ Σ_{j<K} (ζγ)^j), and until L does not rise
+/// θ ← θ + h F⁻¹ E[ w ∇log π(a|s) ],   h = min(√(2ε/q), 1/(λ Σ_{j<K} (ζγ)^j)), halved until KL ≤ 1.5ε and L does not rise
 /// ```
 pub(super) struct Iteration<'a> {
     pub(super) options: &'a Options,
@@ -251,15 +250,12 @@ impl Iteration<'_> {
             PolicyStep::Fixed(size) => (size, f64::INFINITY),
             PolicyStep::Divergence(first, last) => {
                 let bound = first + (last - first) * self.behind.clamp(0.0, 1.0);
-                // A whole step, π ∝ π e^{A/λ}, is one of 1/λ; windows add as many advantages as they reach.
-                let reach = if options.score == Score::First { 1.0 } else { options.horizon.reach() };
-                let longest = options.smoothing.temperature * reach;
+                let longest = options.smoothing.temperature * options.horizon.reach();
                 ((2.0 * bound / direction.square).sqrt().min(1.0 / longest.max(f64::MIN_POSITIVE)), bound)
             }
         };
         let before = options.smoothing.value(sample);
-        // The first actions alone are not the gradient of L, which need not fall along them.
-        let unchecked = options.score == Score::First || matches!(options.step, PolicyStep::Fixed(_));
+        let unchecked = matches!(options.step, PolicyStep::Fixed(_));
         for _ in 0..HALVINGS {
             let moved = state.policy.moved(size, &direction)?;
             let others = moved.evaluate(&seen.states)?;
