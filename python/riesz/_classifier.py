@@ -164,7 +164,7 @@ class KernelClassifier(Labels, KernelMachine):
             The column to learn, by number counted from 0 or by name; the last unless given.
         memory : int, optional
             Bytes of memory to count with; all there are unless given. Rows that need more than a
-            quarter of it are read from disk.
+            quarter of it are read from disk; a stream has as many features as fit.
         cache : path, optional
             A folder in which the rows are kept, in single precision, to be found the next time. A
             cache of files that have changed is made anew.
@@ -176,7 +176,7 @@ class KernelClassifier(Labels, KernelMachine):
         self
         """
         if self.solver == "stream" and cache is None:
-            return self._stream_labels(paths, target, classes)
+            return self._stream_labels(paths, target, classes, memory)
         rows = collected(paths, target, memory, cache)
         names, codes = rows.labels()
         found = classes_named(names)
@@ -189,7 +189,11 @@ class KernelClassifier(Labels, KernelMachine):
         return self._named(machine, found)
 
     def _stream_labels(
-        self, paths: Paths, target: int | str | None, classes: ArrayLike | None
+        self,
+        paths: Paths,
+        target: int | str | None,
+        classes: ArrayLike | None,
+        memory: int | None,
     ) -> "KernelClassifier":
         """Learn from labelled rows as they are read."""
         if self.class_weight is not None:
@@ -201,7 +205,7 @@ class KernelClassifier(Labels, KernelMachine):
             names = classes_in_files(listed(paths), target)
         else:
             names = [str(label) for label in classes_of(classes).tolist()]
-        machine = self._stream_files(paths, target, names)
+        machine = self._stream_files(paths, target, names, memory)
         return self._named(machine, classes_named(names))
 
     def predict_files(self, paths: Paths) -> NDArray[Any]:

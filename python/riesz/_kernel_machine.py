@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from riesz._arguments import count
 from riesz._errors import InvalidInput
 from riesz._files import Paths, describe, listed
 from riesz._progress import progress
@@ -72,7 +73,13 @@ class KernelMachine(Rows, Saved[Machine]):
             )
         super().save(path)
 
-    def _stream_files(self, paths: Paths, target: int | str | None, classes: list[str]) -> Machine:
+    def _stream_files(
+        self,
+        paths: Paths,
+        target: int | str | None,
+        classes: list[str],
+        memory: int | None,
+    ) -> Machine:
         """Learn from files as they are read."""
         settings = self._settings() | {"classes": len(classes) or None}
         with progress(self.verbose) as observer:
@@ -81,6 +88,7 @@ class KernelMachine(Rows, Saved[Machine]):
                 target,
                 settings=settings,
                 classes=classes,
+                memory=None if memory is None else count("memory", memory, least=1),
                 n_jobs=self.n_jobs,
                 observer=observer,
             )

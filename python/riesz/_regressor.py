@@ -100,7 +100,7 @@ class Regression(RegressorMixin, KernelMachine):
             The column to learn, by number counted from 0 or by name; the last unless given.
         memory : int, optional
             Bytes of memory to count with; all there are unless given. Rows that need more than a
-            quarter of it are read from disk.
+            quarter of it are read from disk; a stream has as many features as fit.
         cache : path, optional
             A folder in which the rows are kept, in single precision, to be found the next time. A
             cache of files that have changed is made anew.
@@ -110,7 +110,7 @@ class Regression(RegressorMixin, KernelMachine):
         self
         """
         if self.solver == "stream" and cache is None:
-            machine = self._stream_files(paths, target, [])
+            machine = self._stream_files(paths, target, [], memory)
         else:
             rows = collected(paths, target, memory, cache)
             machine = self._learn(rows, rows.numbers(), None, None, streaming=False)

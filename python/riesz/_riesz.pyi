@@ -63,6 +63,7 @@ def stream_files(
     *,
     settings: dict[str, Any],
     classes: list[str],
+    memory: int | None = None,
     n_jobs: int | None = None,
     observer: Callable[[str, int, int, float, float | None, float | None, float], object]
     | None = None,

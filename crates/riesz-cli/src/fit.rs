@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     )]
     checkpoint_every: f64,
     /// Most memory to take, such as 500M or 4G; all there is if not given. Rows that need more than a quarter of it are
-    /// read from disk
+    /// read from disk; a stream that keeps no rows has as many features as fit
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<usize>,
     /// Keep the rows in this folder, in single precision, and find them there the next time
@@ -181,7 +181,7 @@ fn fit(arguments: &Arguments, control: &mut Control<'_>) -> Outcome<(Known, Kern
         Ok(options)
     };
     if arguments.goes_straight_through() {
-        return straight_through(&arguments.data, &collect, meant, checked, control);
+        return straight_through(&arguments.data, &collect, meant, (checked, arguments.memory), control);
     }
     let cancelled = &mut control.cancelled;
     let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };

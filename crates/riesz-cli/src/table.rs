@@ -127,7 +127,7 @@ pub(crate) fn straight_through(
     paths: &[PathBuf],
     collect: &Collect,
     (task, loss): (TaskChoice, Option<&LossSpec>),
-    options: impl FnOnce(Task) -> Outcome<Options>,
+    (options, memory): (impl FnOnce(Task) -> Outcome<Options>, Option<usize>),
     control: &mut Control<'_>,
 ) -> Outcome<(Known, KernelMachine)> {
     let classes = match task {
@@ -144,7 +144,7 @@ pub(crate) fn straight_through(
         count => Task::Classification(count),
     };
     let (machine, seen) =
-        KernelMachine::fit_files(&options(known)?, paths, &collect.read, &classes, control)?;
+        KernelMachine::fit_files(&options(known)?, paths, &collect.read, &classes, memory, control)?;
     refuse_repeated(&seen.names, &paths[0])?;
     let FilesSeen { rows, columns, names, first_index, target } = seen;
     let place = Some("read straight through".to_owned());

@@ -144,13 +144,15 @@ pub fn classes_in_files(
 
 /// Learns from files straight through; the machine, the names of the columns, their number and the name of the target.
 #[pyfunction]
-#[pyo3(signature = (paths, target=None, *, settings, classes, n_jobs=None, observer=None))]
+#[pyo3(signature = (paths, target=None, *, settings, classes, memory=None, n_jobs=None, observer=None))]
+#[allow(clippy::too_many_arguments)]
 pub fn stream_files(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     target: Option<Column>,
     settings: &Bound<'_, PyDict>,
     classes: Vec<String>,
+    memory: Option<usize>,
     n_jobs: Option<isize>,
     observer: Option<Py<PyAny>>,
 ) -> PyResult<(Machine, Vec<String>, usize, String)> {
@@ -162,7 +164,7 @@ pub fn stream_files(
         options.task = Task::Classification(classes.len());
     }
     let (machine, seen) = attended(py, n_jobs, observer.as_ref(), |control| {
-        KernelMachine::fit_files(&options, &paths, &read, &classes, control)
+        KernelMachine::fit_files(&options, &paths, &read, &classes, memory, control)
     })?;
     Ok((Machine::of(machine, kernel), seen.names, seen.columns, seen.target))
 }

@@ -348,11 +348,11 @@ fn a_stream_goes_straight_through_files() {
     let read = ReadOptions { target: TargetColumn::Name("y".into()), ..ReadOptions::default() };
     let options = Options { solver: SolverSpec::Stream, ..Options::new(Task::Classification(3), Seed(3)) };
     let classes = ["0", "1", "2"].map(str::to_owned);
-    let learn = |classes: &[String]| {
-        quietly(|control| {
-            KernelMachine::fit_files(&options, std::slice::from_ref(&folder.0), &read, classes, control)
-        })
+    let within = |classes: &[String], memory: Option<usize>| {
+        let folder = std::slice::from_ref(&folder.0);
+        quietly(|control| KernelMachine::fit_files(&options, folder, &read, classes, memory, control))
     };
+    let learn = |classes: &[String]| within(classes, None);
     let (machine, seen) = learn(&classes).unwrap();
     assert_eq!((seen.rows, seen.columns, seen.target.as_str()), (20_000, COLUMNS, "y"));
     assert_eq!(machine.to_bytes().unwrap(), learn(&classes).unwrap().0.to_bytes().unwrap());
@@ -363,6 +363,10 @@ fn a_stream_goes_straight_through_files() {
     assert!(wrong < 200, "{wrong} of 2,000 are wrong");
     let error = learn(&["0".into(), "1".into(), "3".into()]).unwrap_err().to_string();
     assert!(error.contains("\"2\", which is none of the classes"), "{error}");
+    // A stream has as many features as its memory holds.
+    let (small, _) = within(&classes, Some(100_000_000)).unwrap();
+    assert_eq!((machine.summary().features, small.summary().features), (4_096, 512));
+    assert!(matches!(within(&classes, Some(50_000_000)), Err(Error::Memory { .. })));
 }
 
 /// Where the process that is limited, or killed, finds its files.

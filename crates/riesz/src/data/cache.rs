@@ -216,13 +216,13 @@ impl<'a> CachedRows<'a> {
         value[0]
     }
 
-    /// Reads the rows at `indices`: together where they lie near each other, else one by one.
+    /// Reads the rows at `indices` behind what `out` holds: together where they lie near each other, else one by one.
     pub(super) fn gather(&self, indices: &[u32], out: &mut Vec<f32>) {
-        let d = self.columns();
-        out.resize(indices.len() * d, 0.0);
+        let (d, start) = (self.columns(), out.len());
+        out.resize(start + indices.len() * d, 0.0);
         let (Some(&least), Some(&most)) = (indices.iter().min(), indices.iter().max()) else { return };
         let span = (most - least) as usize + 1;
-        let rows = out.chunks_exact_mut(d.max(1)).zip(indices);
+        let rows = out[start..].chunks_exact_mut(d.max(1)).zip(indices);
         if span > SPREAD * indices.len() {
             return rows.for_each(|(out, &i)| {
                 self.cache.read(self.first + i as usize..self.first + i as usize + 1, out);

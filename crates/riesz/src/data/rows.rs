@@ -255,6 +255,13 @@ impl<'a> Rows<'a> {
     /// As [`Rows::gather`], into a buffer that is cleared first.
     pub fn gather_into<'b>(&self, indices: &[u32], out: &'b mut Vec<f32>) -> &'b [f32] {
         out.clear();
+        self.gather_behind(indices, out);
+        out
+    }
+
+    /// As [`Rows::gather`], behind what `out` holds.
+    pub(crate) fn gather_behind(&self, indices: &[u32], out: &mut Vec<f32>) {
+        out.reserve_exact(indices.len() * self.columns());
         let rows = indices.iter().map(|&i| i as usize);
         let dense = |columns: usize| rows.clone().map(move |i| i * columns..(i + 1) * columns);
         match self {
@@ -266,7 +273,6 @@ impl<'a> Rows<'a> {
             Self::SparseDouble(m) => m.append(rows, out),
             Self::Cached(m) => m.gather(indices, out),
         }
-        out
     }
 
     /// Refuses NaN, infinities and values beyond single precision by name.

@@ -45,7 +45,7 @@ impl KeptRows {
         let (t, mut taken) = (data.targets.len() / data.rows.len(), 0);
         let heavy = order.into_iter().inspect(|_| taken += 1).filter(|&i| data.weights[i as usize] > 0.0);
         let some: Vec<u32> = heavy.take(most.saturating_sub(self.len())).collect();
-        self.x.extend(data.rows.gather(&some));
+        data.rows.gather_behind(&some, &mut self.x);
         for i in some.into_iter().map(|i| i as usize) {
             self.y.extend_from_slice(&data.targets[i * t..(i + 1) * t]);
             self.w.push(data.weights[i]);

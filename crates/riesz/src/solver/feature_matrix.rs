@@ -210,12 +210,15 @@ impl RidgePath {
     pub(crate) fn errors(&self, map: &FeatureMap, device: Device, ridges: &[f64]) -> Result<Vec<(f64, f64)>> {
         let [(x, y, w), (judge_x, judge_y, judge_w)] = &self.parts;
         let (c, m) = (self.outputs, map.block_size as f64);
-        let phi = FeatureMatrix::new(map, device, Rows::single(x, self.columns)?)?;
-        let judge = FeatureMatrix::new(map, device, Rows::single(judge_x, self.columns)?)?;
         let total = self.trained();
         let weighted: Vec<f32> =
             y.iter().enumerate().map(|(i, y)| (f64::from(*y) * f64::from(w[i / c]) / total) as f32).collect();
-        let (moments, right) = (phi.second_moments(w), phi.adjoint(&weighted, c));
+        // One matrix of features after the other: they are the most that a stream takes.
+        let (moments, right) = {
+            let phi = FeatureMatrix::new(map, device, Rows::single(x, self.columns)?)?;
+            (phi.second_moments(w), phi.adjoint(&weighted, c))
+        };
+        let judge = FeatureMatrix::new(map, device, Rows::single(judge_x, self.columns)?)?;
         let square = |(i, r): (usize, f64)| f64::from(judge_w[i / c]) * r * r;
         let all: f64 = judge_y.iter().map(|&y| f64::from(y)).enumerate().map(square).sum();
         let error = |&ridge: &f64| {

@@ -2,9 +2,10 @@
 
 use super::machine::KernelMachine;
 use super::options::{Options, Task, MOST_FEATURES};
+use super::stream::features_within;
 use super::training::Training;
 use crate::data::files::{list, Parts, PART};
-use crate::data::reader::{Dataset, RawTarget, ReadOptions};
+use crate::data::reader::{Dataset, RawTarget, ReadOptions, Table};
 use crate::data::Rows;
 use crate::driver::Control;
 use crate::error::{Error, Result};
@@ -60,7 +61,8 @@ impl KernelMachine {
     /// Learns from files as [`KernelMachine::begin`] and [`KernelMachine::partial_fit`] learn from batches, in
     /// [`Options::passes`] passes: part after part of each file, the rows of a part in random order. `classes` are the
     /// names of the classes, none for a regression. Beside the function, memory is that of a few parts
-    /// ([`PART`](crate::data::files::PART)), however many rows there are.
+    /// ([`PART`](crate::data::files::PART)) and of what a stream keeps, however many rows there are. There are as many
+    /// features (4,096, or a half, a quarter or an eighth of them) as fit into half of `memory` bytes, unless `options` have a number.
     ///
     /// Rows are mixed within a part only: files that are sorted by their target should be shuffled first.
     pub fn fit_files(
@@ -68,6 +70,7 @@ impl KernelMachine {
         paths: &[PathBuf],
         read: &ReadOptions,
         classes: &[String],
+        memory: Option<usize>,
         control: &mut Control<'_>,
     ) -> Result<(Self, FilesSeen)> {
         options.check()?;
@@ -87,22 +90,38 @@ impl KernelMachine {
                 let place = BlockIndex((pass as u64) << 32 | number as u64);
                 let shuffled = Permutation::new(options.seed, Stream::Shuffle, place, features.len());
                 order.shuffle(features.rows()?, &targets(&raw, options.task, classes)?, shuffled.indices());
-                let rows = Rows::single(&order.x, features.columns)?;
+                let Table { columns, first_index, names, values } = features;
+                // The part goes before anything is learnt from its rows.
+                drop(values);
+                let rows = Rows::single(&order.x, columns)?;
                 let training = Training { rows, targets: &order.y, weights: None };
                 match &mut machine {
-                    None => machine = Some(Self::begin(options, &training, control)?),
+                    None => {
+                        let options = within(options, memory, columns)?;
+                        machine = Some(Self::begin(&options, &training, control)?);
+                    }
                     Some(machine) => machine.partial_fit(&training, control)?,
                 }
                 if pass == 0 {
-                    seen.rows += features.len();
+                    seen.rows += rows.len();
                 }
-                (seen.columns, seen.first_index) = (features.columns, features.first_index);
-                (seen.names, seen.target) = (features.names, raw.name().to_owned());
+                seen = FilesSeen { columns, first_index, names, target: raw.name().to_owned(), ..seen };
             }
         }
         let machine = machine.ok_or(Error::Empty { what: "the files", needed: "one row" })?;
         Ok((machine, seen))
     }
+}
+
+/// The options with as many features as fit into `memory`, unless they have a number of them.
+fn within(options: &Options, memory: Option<usize>, columns: usize) -> Result<Options> {
+    let mut options = options.clone();
+    if let (Some(bytes), None, None, None) = (memory, options.theta, options.max_blocks, options.block_size) {
+        // The other half is for the program, parts and pages of files.
+        let features = features_within(bytes as f64 / 2.0, columns)?;
+        (options.max_blocks, options.block_size) = (Some(1), Some(features));
+    }
+    Ok(options)
 }
 
 /// Rows and targets of a part in random order.

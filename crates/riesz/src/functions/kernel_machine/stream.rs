@@ -25,13 +25,37 @@ use crate::solver::{
     FunctionalSgdConfig, PreconditionedSgd, PreconditionedState, Samples, Schedule, SgdState,
 };
 use crate::space::{Averaged, Averaging, FeatureExpansion, FixedFeatures, Function};
-use choose::{choose, features};
+use choose::{choose, features, FEATURES, LEAST_FEATURES, RACE_FEATURES};
 use serde::{Deserialize, Serialize};
 
 /// Features per block of the published algorithm, unless the user says otherwise.
 const BLOCK: usize = 512;
 /// ν of the published algorithm, unless the user says otherwise.
 const RIDGE: f64 = 1e-4;
+
+/// Bytes that a stream of M features takes beside the program and the parts it is given: the features of the n first rows (of two
+/// thirds of them in the comparison), as they are and weighted; second moments and their factor, in single and in double precision; the
+/// first rows and their copies
+///
+/// ```text
+/// 8n max(M, 683) + 10 M² + 12 n d.
+/// ```
+pub(crate) fn memory(features: usize, columns: usize) -> f64 {
+    let (n, m, d) = (CAPACITY as f64, features as f64, columns as f64);
+    8.0 * n * m.max(2.0 / 3.0 * RACE_FEATURES as f64) + 10.0 * m * m + 12.0 * n * d
+}
+
+/// The most features, of 4,096 and its halves down to 512, with which a stream stays within `bytes`.
+pub(crate) fn features_within(bytes: f64, columns: usize) -> Result<usize> {
+    let mut halves =
+        std::iter::successors(Some(FEATURES), |m| Some(m / 2)).take_while(|&m| m >= LEAST_FEATURES);
+    halves.find(|&m| memory(m, columns) <= bytes).ok_or(Error::Memory {
+        what: "512 features of the first rows of a stream",
+        lower: "the columns, or raise memory",
+        needed: memory(LEAST_FEATURES, columns),
+        available: Some(bytes),
+    })
+}
 
 /// A function that goes on learning.
 #[derive(Clone)]
@@ -321,4 +345,19 @@ fn after_a_fit(
     let curvature = f64::from(loss.step_curvature(f.offset(), 1.0)) * f.map().mean_square(rows)?;
     let step = share / (curvature + ridge);
     Ok((Schedule::InverseRoot { step, delay: 0.0, horizon: f64::INFINITY }, ridge))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_follow_the_memory() {
+        let features = [440e6, 180e6, 80e6, 50e6].map(|bytes| features_within(bytes, 10).unwrap());
+        assert_eq!(features, [4_096, 2_048, 1_024, 512]);
+        let error = features_within(40e6, 10).unwrap_err().to_string();
+        assert!(error.starts_with("512 features of the first rows of a stream need "), "{error}");
+        // Columns count too.
+        assert_eq!(features_within(80e6, 256).unwrap(), 512);
+    }
 }

@@ -13,16 +13,16 @@ use crate::random::{BlockIndex, Permutation, Stream as Purpose};
 use crate::solver::{RidgePath, Samples, StreamRidge};
 
 /// Features, unless the user says otherwise.
-const FEATURES: usize = 4_096;
+pub(super) const FEATURES: usize = 4_096;
 /// Fewest features, and fewest rows that are raced on.
-const LEAST_FEATURES: usize = 512;
+pub(super) const LEAST_FEATURES: usize = 512;
 const LEAST_ROWS: usize = 64;
 /// Bandwidths that are compared, in median distances, widest first.
 const BANDWIDTHS: [f64; 4] = [2.0, 1.0, 0.5, 0.25];
 /// Ridges ν that are compared.
 const RIDGES: [f64; 5] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 /// Features of the comparison.
-const RACE_FEATURES: usize = 1_024;
+pub(super) const RACE_FEATURES: usize = 1_024;
 /// Errors that differ by this share of themselves, and of what is explained, are taken for equal: the narrower bandwidth goes on, since
 /// rows to come only pull it down.
 const TIE: f64 = 0.01;
