@@ -190,17 +190,12 @@ pub fn invariance(bytes: &[u8]) -> Option<Use> {
     stored::<InvariantFunction>(bytes, |f| with_rows(f.summary().columns, |rows| drop(f.evaluate(rows))))
 }
 
-/// A control agent: it acts, and begins to learn from what it remembers.
+/// A control agent: it acts.
 pub fn sbeed(bytes: &[u8]) -> Option<Use> {
     stored::<Sbeed>(bytes, |agent| {
         let mut agent = agent.clone();
         let seen = vec![0.5; agent.columns()];
         let _ = (agent.predict(&seen, None), agent.values(&seen), agent.act(&seen));
-        // As many steps as a file may ask for are no fault of it.
-        let (value, dual) = (&agent.options().value, &agent.options().dual);
-        if value.sweeps.max(dual.sweeps).max(value.descent.0).max(dual.descent.0) <= 100 {
-            let _ = agent.learn(0.0, &mut Control::new(&mut || true, &mut |_| {}));
-        }
     })
 }
 

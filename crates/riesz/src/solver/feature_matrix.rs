@@ -6,6 +6,7 @@ use crate::error::{same_columns, Error, Result};
 use crate::kernel::FeatureMap;
 use crate::linalg::cholesky::SINGLE;
 use crate::linalg::Cholesky;
+use crate::memory::room;
 use crate::random::BlockIndex;
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
@@ -45,6 +46,7 @@ impl FeatureMatrix {
         same_columns(basis.columns(), d)?;
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
+        room("features of all rows", "n_features", &[rows.len(), features], 4)?;
         let mut values = vec![0.0; rows.len() * features];
         let parts = x.par_chunks(ROWS * d).zip(values.par_chunks_mut(ROWS * features));
         parts.try_for_each(|(x, out)| basis.fill(x, out))?;

@@ -132,7 +132,9 @@ impl Form {
         let Self::Features { count, bandwidth } = self else { return Ok(columns.with_intercept()) };
         let bandwidth = if median > 0.0 { bandwidth * median } else { *bandwidth };
         let map = FeatureMap::new(KernelSpec::Gaussian, bandwidth, *count, seed, Scaling::identity(d))?;
-        Ok(Basis::joined(vec![Basis::features(map)?, columns])?.with_intercept())
+        let basis = Basis::joined(vec![Basis::features(map)?, columns])?.with_intercept();
+        basis.check_room(4)?;
+        Ok(basis)
     }
 
     /// What a ridge is divided by, so that it means the same for any number of features.
