@@ -28,7 +28,7 @@ def validate_data(estimator: Any, X: Any, *y: Any, reset: bool = True, **checks:
         data = validation.validate_data(estimator, X, *y, reset=reset, **checks)
     else:
         validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
-        rows = _side_by_side(X, _precision(estimator, X, checks.get("dtype")))
+        rows = _side_by_side(X, _precision(X, checks.get("dtype")))
         data = validation.check_array(rows, input_name="X", estimator=estimator, **checks)
     if reset:
         estimator._feature_types = types
@@ -85,12 +85,11 @@ def _type(dtype: Any, X: Any, place: int) -> str | None:
     return {"i": "number", "u": "number", "f": "number", "b": "boolean"}.get(str(kind))
 
 
-def _precision(estimator: Any, X: Any, accepted: Any) -> DTypeLike:
-    """Return the type of rows: single where the estimator computes in it, or nothing is lost."""
+def _precision(X: Any, accepted: Any) -> DTypeLike:
+    """Return the type of rows, in which predictions come back: single where nothing is lost."""
     if not isinstance(accepted, tuple):
         return np.float64 if accepted is None else accepted
-    single = getattr(estimator, "_single", False) or {str(d) for d in _dtypes(X)} <= _SINGLE
-    return np.float32 if single else np.float64
+    return np.float32 if {str(dtype) for dtype in _dtypes(X)} <= _SINGLE else np.float64
 
 
 def _side_by_side(X: Any, dtype: DTypeLike) -> NDArray[Any]:

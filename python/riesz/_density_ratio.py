@@ -83,7 +83,6 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     """
 
     _kind = Ratio
-    _single = True
 
     def __init__(
         self,

@@ -72,8 +72,6 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
     True
     """
 
-    _single = True
-
     def __init__(
         self,
         *,

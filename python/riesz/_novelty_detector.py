@@ -67,7 +67,6 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
     """
 
     _kind = Detector
-    _single = True
 
     def __init__(
         self,
