@@ -21,7 +21,7 @@ def validate_data(estimator: Any, X: Any, *y: Any, reset: bool = True, **checks:
 
     Columns that hold no numbers are refused by name, and so are truth values where the fit had
     numbers. Numbers where it had truth values are taken: files know no others. The columns of a
-    table are laid side by side without a copy of the whole in another form.
+    table are laid side by side without a second copy of the whole.
     """
     types = types_of(X)
     if types is None or y or any(str(dtype).startswith("Sparse") for dtype in _dtypes(X)):
