@@ -21,14 +21,14 @@ def validate_data(estimator: Any, X: Any, *y: Any, reset: bool = True, **checks:
 
     Columns that hold no numbers are refused by name, and so are truth values where the fit had
     numbers. Numbers where it had truth values are taken: files know no others. The columns of a
-    table are laid side by side without a second copy of the whole.
+    table are laid side by side without a copy of the whole in another form.
     """
     types = types_of(X)
     if types is None or y or any(str(dtype).startswith("Sparse") for dtype in _dtypes(X)):
         data = validation.validate_data(estimator, X, *y, reset=reset, **checks)
     else:
         validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
-        rows = _side_by_side(X, _precision(X, checks.get("dtype")))
+        rows = _side_by_side(X, _precision(estimator, X, checks.get("dtype")))
         data = validation.check_array(rows, input_name="X", estimator=estimator, **checks)
     if reset:
         estimator._feature_types = types
@@ -45,9 +45,16 @@ def validate_data(estimator: Any, X: Any, *y: Any, reset: bool = True, **checks:
     return data
 
 
+def in_precision_of(X: Any, values: NDArray[Any]) -> NDArray[Any]:
+    """Return answers in the precision of a table, whose rows may have been laid in single."""
+    if not _is_table(X) or _is_single(X):
+        return values
+    return values.astype(np.float64, copy=False)
+
+
 def types_of(X: Any) -> list[str] | None:
     """Return "number" or "boolean" for every column of a table, None for other containers."""
-    if not (hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))):
+    if not _is_table(X):
         return None
     dtypes = _dtypes(X)
     types = [_type(dtype, X, place) for place, dtype in enumerate(dtypes)]
@@ -59,6 +66,14 @@ def types_of(X: Any) -> list[str] | None:
         ]
         raise InvalidInput(f"no numbers in {', '.join(bad)}; encode or drop these columns first")
     return [str(kind) for kind in types]
+
+
+def _is_table(X: Any) -> bool:
+    return hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+
+
+def _is_single(X: Any) -> bool:
+    return {str(dtype) for dtype in _dtypes(X)} <= _SINGLE
 
 
 def _dtypes(X: Any) -> list[Any]:
@@ -85,11 +100,12 @@ def _type(dtype: Any, X: Any, place: int) -> str | None:
     return {"i": "number", "u": "number", "f": "number", "b": "boolean"}.get(str(kind))
 
 
-def _precision(X: Any, accepted: Any) -> DTypeLike:
-    """Return the type of rows, in which predictions come back: single where nothing is lost."""
+def _precision(estimator: Any, X: Any, accepted: Any) -> DTypeLike:
+    """Return the type of rows: single where the estimator computes in it, or nothing is lost."""
     if not isinstance(accepted, tuple):
         return np.float64 if accepted is None else accepted
-    return np.float32 if {str(dtype) for dtype in _dtypes(X)} <= _SINGLE else np.float64
+    single = getattr(estimator, "_single", False) or _is_single(X)
+    return np.float32 if single else np.float64
 
 
 def _side_by_side(X: Any, dtype: DTypeLike) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import shown
+from riesz._columns import in_precision_of
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._progress import progress
@@ -83,6 +84,7 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     """
 
     _kind = Ratio
+    _single = True
 
     def __init__(
         self,
@@ -205,8 +207,9 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         -------
         ndarray of shape (n,)
         """
-        X = self._rows(X)
-        return self._model.ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        rows = self._rows(X)
+        found = self._model.ratio(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
+        return in_precision_of(X, found)
 
     def log_ratio(self, X: ArrayLike) -> NDArray[Any]:
         """Return logarithms of ratios in the precision of ``X``.
@@ -220,8 +223,9 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         -------
         ndarray of shape (n,)
         """
-        X = self._rows(X)
-        return self._model.log_ratio(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        rows = self._rows(X)
+        found = self._model.log_ratio(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
+        return in_precision_of(X, found)
 
     def divergence(
         self,

@@ -72,6 +72,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Rows):
     True
     """
 
+    _single = True
+
     def __init__(
         self,
         *,

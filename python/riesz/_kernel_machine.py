@@ -53,6 +53,7 @@ class KernelMachine(Rows, Saved[Machine]):
     verbose: int = 0
 
     _kind = Machine
+    _single = True
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file, which the ``riesz`` command reads too.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from riesz._columns import in_precision_of
 from riesz._documentation import documented
 from riesz._riesz import Detector
 from riesz._rows import Rows, rows_of, sample_weights
@@ -67,6 +68,7 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
     """
 
     _kind = Detector
+    _single = True
 
     def __init__(
         self,
@@ -158,8 +160,9 @@ class KernelNoveltyDetector(OutlierMixin, Rows, Saved[Detector]):
         ndarray of shape (n,)
             Large for usual rows.
         """
-        X = self._rows(X)
-        return self._model.scores(X, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
+        rows = self._rows(X)
+        scores = self._model.scores(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)
+        return in_precision_of(X, scores)
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return scores minus ``offset_``: negative for novel rows.

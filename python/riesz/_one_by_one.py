@@ -27,6 +27,7 @@ class OneByOne(Rows, Saved[Online]):
     among the first 1,024 rows was zero so far, and one that appears later is ignored.
     """
 
+    _single = True
     # Names of the columns, in their order, and the same as a set.
     _names: list[Any]
     _known_names: set[Any]

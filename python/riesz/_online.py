@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import named
+from riesz._columns import in_precision_of
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._labels import Labels, labels_of, positions, read_noted
@@ -221,7 +222,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         rows, targets = self._numbers(X, y, reset=False)
         weights = sample_weights(sample_weight)
         told = self._model.learn_telling(rows, targets, weights, n_jobs=self.n_jobs)
-        return told[:, 0].astype(rows.dtype, copy=False)
+        return in_precision_of(X, told[:, 0].astype(rows.dtype, copy=False))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions in the precision of ``X``.
@@ -237,7 +238,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         """
         rows = self._rows(X)
         values = self._model.predict(rows, n_jobs=self.n_jobs)
-        return values[:, 0].astype(rows.dtype, copy=False)
+        return in_precision_of(X, values[:, 0].astype(rows.dtype, copy=False))
 
     def learn_one(self, x: Row, y: float, w: float = 1.0) -> None:
         """Learn from one row.

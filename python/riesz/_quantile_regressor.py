@@ -10,6 +10,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
 from riesz._arguments import named
+from riesz._columns import in_precision_of
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._kernel_machine import loss_name
@@ -68,7 +69,7 @@ class KernelQuantileRegressor(Regression):
         -------
         ndarray of shape (n, quantiles), or (n,) where ``quantiles`` is a number
         """
-        return self._answer(self._rows(X))
+        return in_precision_of(X, self._answer(self._rows(X)))
 
     def _answer(self, rows: Any) -> NDArray[Any]:
         evaluate = self._model.predict if self.non_crossing else self._model.decision

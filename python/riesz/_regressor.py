@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import Tags
 
+from riesz._columns import in_precision_of
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._files import Paths, collected, describe, parts_of
@@ -204,7 +205,7 @@ class KernelRegressor(MultiOutputMixin, Regression):
         ndarray of shape (n,) or (n, targets)
             The mean of each row's targets for "square" and "poisson", the median for "absolute".
         """
-        return self._answer(self._rows(X))
+        return in_precision_of(X, self._answer(self._rows(X)))
 
     def _answer(self, rows: Any) -> NDArray[Any]:
         values = self._model.predict(rows, n_jobs=self.n_jobs).astype(rows.dtype, copy=False)

@@ -26,6 +26,9 @@ ROWS = {
 class Rows(BaseEstimator):
     """An estimator of rows, dense or sparse."""
 
+    # Whether it computes in single precision, so that tables may become rows of it.
+    _single = False
+
     def _rows(self, X: ArrayLike, name: str = "X") -> NDArray[Any]:
         """Check rows for a fitted estimator."""
         check_is_fitted(self)

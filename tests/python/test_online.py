@@ -52,7 +52,10 @@ def test_regret_is_the_cost_beside_a_fixed_function(waves):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"memory": "dictionary"}, {"memory": "dictionary", "drop": "smallest", "budget": 50}],
+    [
+        {},
+        *({"memory": "dictionary", "drop": drop, "budget": 50} for drop in ("oldest", "smallest")),
+    ],
 )
 def test_a_pickle_or_a_file_in_the_middle_changes_nothing(waves, settings, tmp_path):
     X, y = waves

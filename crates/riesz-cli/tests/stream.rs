@@ -58,8 +58,8 @@ fn every_row_is_predicted_before_it_is_learnt_from() {
         assert_eq!(report.lines().filter(|line| line.contains("rows/s")).count(), 4, "{report}");
         assert!(accuracy(&report) > 0.9 && report.contains("no change 0."), "{report}");
         // The model is that of the estimators, with the names of the columns.
-        let facts = text(&folder.bytes(memory));
-        assert!(facts.contains("east") && facts.contains("blue"), "{facts:.2000}");
+        let facts = folder.succeed(&format!("info {memory} --json"));
+        assert!(facts.contains("\"east\"") && facts.contains("\"blue\""), "{facts:.2000}");
     }
 }
 
