@@ -15,7 +15,7 @@ use riesz::driver::{quietly, CheckpointPolicy, Control};
 use riesz::dynamics::hitting_time::HittingTime;
 use riesz::dynamics::invariance::InvariantFunction;
 use riesz::dynamics::policy_evaluation::{Arguments, PolicyEvaluation, Successors};
-use riesz::dynamics::sbeed::Sbeed;
+use riesz::dynamics::sbeed::{Form, Options as AgentOptions, Sbeed};
 use riesz::functions::{
     Bandwidth, ColumnScaling, DensityRatio, GaussianProcess, KernelMachine, NoveltyDetector, OnlineMachine,
     Options, Task, Training,
@@ -190,12 +190,22 @@ pub fn invariance(bytes: &[u8]) -> Option<Use> {
     stored::<InvariantFunction>(bytes, |f| with_rows(f.summary().columns, |rows| drop(f.evaluate(rows))))
 }
 
-/// A control agent: it acts.
+/// A control agent: it acts, and begins to learn from what it remembers.
 pub fn sbeed(bytes: &[u8]) -> Option<Use> {
     stored::<Sbeed>(bytes, |agent| {
         let mut agent = agent.clone();
         let seen = vec![0.5; agent.columns()];
         let _ = (agent.predict(&seen, None), agent.values(&seen), agent.act(&seen));
+        // As many steps and features as a file may ask for are no fault of it.
+        let AgentOptions { policy, value, dual, .. } = agent.options();
+        let few = |form: &Form| match form {
+            Form::Features { count, .. } => *count <= 256,
+            Form::Network { hidden } => hidden.iter().all(|size| *size <= 256),
+        };
+        let steps = [value.sweeps, dual.sweeps, value.descent.0, dual.descent.0];
+        if steps.iter().all(|steps| *steps <= 30) && [policy, &value.form, &dual.form].into_iter().all(few) {
+            let _ = agent.learn(0.0, &mut Control::new(&mut || true, &mut |_| {}));
+        }
     })
 }
 

@@ -16,6 +16,9 @@ use crate::model::{Container, Stored};
 use crate::random::{Address, BlockIndex, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
+/// Most functions of ρ where each action has its own.
+const MOST_FUNCTIONS: usize = 1_024;
+
 /// An agent that learns a policy by SBEED from the steps it is told of, its own or others'.
 ///
 /// ```
@@ -281,29 +284,40 @@ impl Sbeed {
         let body = policy.build(d, p, median, part(1))?;
         let value = value.form.build(d, 1, median, part(2))?;
         let (pairs, width) = self.pairs(gathered)?;
-        let dual = match (&self.header.actions, self.header.options.dual_actions, &dual.form) {
-            (Actions::Discrete { count, .. }, DualActions::First, form @ Form::Features { .. }) => {
-                Approximator::zero(form.basis(d, median, part(3))?.per_action(*count)?, 1)
-            }
-            _ => dual.form.build(width, 1, median_of(&pairs, width, *seed)?, part(3))?,
+        let dual = match self.functions_per_action() {
+            Some(count) => Approximator::zero(dual.form.basis(d, median, part(3))?.per_action(count)?, 1),
+            None => dual.form.build(width, 1, median_of(&pairs, width, *seed)?, part(3))?,
         };
         Ok(Learned { policy: Policy { body, head: self.head() }, value, dual })
     }
 
+    /// How many actions there are, where ρ has a function of the state for each: one that looks at the first action, on features,
+    /// of few actions. The features of many would make systems too large, and these have indicators as columns.
+    fn functions_per_action(&self) -> Option<usize> {
+        let Options { dual, dual_actions, .. } = &self.header.options;
+        match (&self.header.actions, dual_actions, &dual.form) {
+            (Actions::Discrete { count, .. }, DualActions::First, Form::Features { count: features, .. }) => {
+                let each = features.saturating_add(self.header.columns);
+                Some(*count).filter(|count| count.saturating_mul(each) <= MOST_FUNCTIONS)
+            }
+            _ => None,
+        }
+    }
+
     /// How ρ takes actions: how many of a window, how many indicators stand for one whose number is whole, and columns in all.
     fn pair_columns(&self) -> (usize, Option<usize>, usize) {
-        let Options { dual, dual_actions, horizon, .. } = &self.header.options;
+        let Options { dual_actions, horizon, .. } = &self.header.options;
         let reach = if *dual_actions == DualActions::Window { horizon.steps } else { 1 };
-        let indicators = match (&self.header.actions, dual_actions, &dual.form) {
-            (Actions::Box { .. }, ..) | (_, DualActions::First, Form::Features { .. }) => None,
-            (Actions::Discrete { count, .. }, ..) => Some(*count),
+        let indicators = match self.header.actions {
+            Actions::Discrete { count, .. } if self.functions_per_action().is_none() => Some(count),
+            _ => None,
         };
         let each = indicators.unwrap_or_else(|| self.header.actions.columns());
         (reach, indicators, self.header.columns.saturating_add(reach.saturating_mul(each)))
     }
 
     /// States and actions as ρ takes them, row-major, and how many columns they have: (s, a₀), or (s, a₀, …, a_{K−1}) with zeros
-    /// after the end of an episode. Whole numbers of actions are indicators, but for the first alone on features.
+    /// after the end of an episode. Whole numbers of actions are indicators, unless each has a function of its own.
     fn pairs(&self, gathered: &Gathered) -> Result<(Vec<f32>, usize)> {
         let (d, p, n) = (self.header.columns, self.header.actions.columns(), gathered.rewards.len());
         let (reach, indicators, width) = self.pair_columns();

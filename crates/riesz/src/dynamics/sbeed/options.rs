@@ -44,8 +44,8 @@ impl Actions {
                 Ok(())
             }
             Self::Discrete { count, .. } => {
-                let possible = (2..=1 << 16).contains(count);
-                in_range("the number of actions", *count as f64, possible, "[2, 2^16]").map(drop)
+                let possible = (2..=1 << 12).contains(count);
+                in_range("the number of actions", *count as f64, possible, "[2, 2^12]").map(drop)
             }
         }
     }
