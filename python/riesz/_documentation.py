@@ -322,13 +322,17 @@ verbose : int, default=0
 """
 
 _VALUE_FUNCTION = """
-features : {"auto", "atoms", "random", "table", "linear"}, default="auto"
+features : {"auto", "atoms", "random", "table", "linear", "growing", "network"}, default="auto"
     What the value is a combination of: kernel atoms at states that were seen, random features of
     the kernel, one value for each of the states 0, 1, 2, ..., or the columns of the states and a
-    constant. "auto" is "table" where states are whole numbers from 0 to 4,095, else "atoms".
+    constant. "auto" is "table" where states are whole numbers from 0 to 4,095, else "atoms". For
+    methods that take steps also "growing", random features of which every step draws some more,
+    and "network", a network with two hidden layers of tanh, learnt by Adam; values of these have
+    no standard errors, and the number of an action is one more column of theirs.
 n_features : int, optional
     How many atoms or random features; 512, or an eighth of the transitions where that is less,
-    unless given.
+    unless given. The most of "growing", 1,024; the units of each hidden layer of "network", 64; the
+    least states of "table".
 kernel : str, default="gaussian"
     Kernel family of atoms and random features.
 bandwidth : "auto", "median", "scale" or float, default="auto"

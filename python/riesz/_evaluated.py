@@ -1,5 +1,6 @@
 """What estimators around a value function share."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike, NDArray
@@ -35,12 +36,18 @@ class Evaluated(Rows, Saved[Any]):
         without: tuple[str, ...] = (),
         settings: dict[str, Any],
         table: bool = True,
+        learn: Callable[..., Evaluation] = Evaluation.fit,
         **others: Any,
     ) -> Evaluation:
-        """Fit a value function; "auto" is a table where states allow it and `table` does."""
+        """Fit a value function; "auto" is a table where states allow it and `table` does.
+
+        `learn` is what takes the transitions: those of a fit, or the first or further ones of a
+        stream.
+        """
         if rewards is None:
             raise InvalidInput("rewards is missing")
-        rows = rows_of(self, in_columns("states", states), reset=True, name="states")
+        first = learn != self._further
+        rows = rows_of(self, in_columns("states", states), reset=first, name="states")
         after = rows_of(
             self, in_columns("next_states", next_states), reset=False, name="next_states"
         )
@@ -48,7 +55,7 @@ class Evaluated(Rows, Saved[Any]):
         if isinstance(features, str) and features == "auto":
             features = "table" if table and have_a_table(states) else "atoms"
         with progress(self.verbose) as observer:
-            return Evaluation.fit(
+            return learn(
                 rows,
                 rewards,
                 after,
@@ -58,6 +65,11 @@ class Evaluated(Rows, Saved[Any]):
                 observer=observer,
                 **others,
             )
+
+    def _further(self, *arrays: Any, settings: dict[str, Any], **others: Any) -> Evaluation:
+        """Learn from further transitions of a stream, whose settings are those of the first."""
+        self._model.partial_fit(*arrays, **others)
+        return self._model  # type: ignore[no-any-return]
 
     def _states(self, states: ArrayLike, name: str = "states") -> NDArray[Any]:
         """Check states for a fitted estimator."""

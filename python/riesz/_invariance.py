@@ -232,11 +232,16 @@ class InvariantRegressor(MultiOutputMixin, RegressorMixin, Invariance):
 class InvariantClassifier(Invariance, Labels):
     """Classification that a random transformation of the rows should not change.
 
-    As :class:`riesz.InvariantRegressor`, with an output for every class whose target is one for
-    rows of the class and zero for others; the largest decides.
+    As :class:`riesz.InvariantRegressor`, with an output for every class; the largest decides.
 
     Parameters
     ----------
+    loss : {"square", "logistic"}, default="square"
+        "square" has targets of one for rows of the class and zero for others, solved in closed
+        form. With "logistic" outputs are log-probabilities up to a constant, learnt by stochastic
+        steps from there, whose average predicts; they have no penalty of their own.
+    n_passes : int, default=50
+        Passes of the steps of "logistic" over the rows.
     $invariance
 
     Attributes
@@ -258,6 +263,9 @@ class InvariantClassifier(Invariance, Labels):
     >>> model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
     True
     """
+
+    loss: str = "square"
+    n_passes: int = 50
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "InvariantClassifier":
         """Learn from rows and their labels.
@@ -325,10 +333,14 @@ class InvariantClassifier(Invariance, Labels):
         Returns
         -------
         ndarray of shape (n, classes)
-            The outputs, which estimate the probabilities by least squares, brought to [0, 1] and
-            divided by their sum; they are not calibrated.
+            Those of the logistic loss; with loss="square" the outputs, which estimate them by least
+            squares, brought to [0, 1] and divided by their sum, which are not calibrated.
         """
-        shares = np.clip(self._mean(self._rows(X)).astype(np.float64), 0, 1)
+        outputs = self._mean(self._rows(X)).astype(np.float64)
+        if self.loss == "logistic":
+            shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        else:
+            shares = np.clip(outputs, 0, 1)
         found: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
         return found
 

@@ -13,6 +13,7 @@ from riesz._arguments import count, flag, number
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._evaluated import Evaluated
+from riesz._riesz import Evaluation
 from riesz._rows import sample_weights
 from riesz._transitions import (
     are_numbered,
@@ -76,18 +77,30 @@ class PolicyEvaluator(Evaluated):
     n_passes : int, default=1
         Passes over the transitions, likewise.
     step : float, default=0.3
-        Step size of V, likewise, in units of about where steps become unstable.
+        Step size of V, likewise, in units of about where steps become unstable; for a network, of
+        a thousandth, by Adam.
     dual_step : float, default=0.3
-        Step size of the dual function ("embedding_sgd", "gtd2"), in the same units.
+        Step size of the dual function ("embedding_sgd", "gtd2"), in the same units; for a network,
+        of a hundredth.
     published : bool, default=False
         Whether steps fall like ``1 / sqrt(t)`` and iterates are averaged with these weights, as
         published, rather than constant steps and the average of the last half.
+    centred : bool, default=False
+        Whether steps learn V beside the constant that solves the equation among constants, which
+        is the mean reward over ``1 - discount`` where nothing ends. Where the states of the log are
+        those that the policy visits, this is the mean of V, which steps are slowest to learn;
+        elsewhere it misleads them. Not with ``published``.
     n_iterations : int, default=1000
         Steps of "fitted_q".
     n_bootstrap : int, default=1000
         Bootstrap samples of an interval.
     max_time : float, optional
         Most seconds of methods that take steps.
+    checkpoint : path, optional
+        File from which interrupted steps are resumed, removed when the fit is complete. It is
+        written every 30 seconds, or as often as ``RIESZ_CHECKPOINT_SECONDS`` in the environment
+        says, and refused by a fit of other transitions or settings, which are named. Methods that
+        are solved at once have none.
     $run
     $verbose
 
@@ -96,6 +109,9 @@ class PolicyEvaluator(Evaluated):
     $evaluated
     n_episodes_ : int
         Episodes of the log; transitions where nothing says that one ends.
+    history_ : list of tuple
+        Of methods that take steps: how many were taken, and the mean objective of those since the
+        last entry.
 
     Notes
     -----
@@ -143,9 +159,11 @@ class PolicyEvaluator(Evaluated):
         step: float = 0.3,
         dual_step: float = 0.3,
         published: bool = False,
+        centred: bool = False,
         n_iterations: int = 1000,
         n_bootstrap: int = 1000,
         max_time: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -164,9 +182,11 @@ class PolicyEvaluator(Evaluated):
         self.step = step
         self.dual_step = dual_step
         self.published = published
+        self.centred = centred
         self.n_iterations = n_iterations
         self.n_bootstrap = n_bootstrap
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -212,39 +232,64 @@ class PolicyEvaluator(Evaluated):
         -------
         self
         """
-        arrays: dict[str, Any] = {
-            "actions": actions,
-            "rewards": rewards,
-            "next_states": next_states,
-            "terminals": terminals,
-            "truncations": truncations,
-        }
-        if hasattr(states, "iterate_episodes"):
-            given = [name for name, values in arrays.items() if values is not None]
-            if given:
-                raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
-            arrays = logged(states)
-            states = arrays.pop("states")
-        for name in ("rewards", "next_states", "terminals"):
-            if arrays[name] is None:
-                raise InvalidInput(f"{name} is missing")
-        cut = arrays["truncations"]
-        following = self._following(
-            arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities
-        )
-        evaluation = self._learn(
+        return self._take(
+            Evaluation.fit,
             states,
-            sample_weights(arrays["rewards"], "rewards"),
-            arrays["next_states"],
-            arrays["terminals"],
-            without=("policy",),
-            settings={},
-            table="next_actions" not in following,
-            truncations=None if cut is None else flags_of("truncations", cut),
-            weights=sample_weights(weights, "weights"),
-            **following,
+            actions=actions,
+            rewards=rewards,
+            next_states=next_states,
+            terminals=terminals,
+            truncations=truncations,
+            weights=weights,
+            next_actions=next_actions,
+            next_action_probabilities=next_action_probabilities,
         )
-        return self._fitted(evaluation)
+
+    def partial_fit(
+        self,
+        states: Any,
+        actions: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        next_states: ArrayLike | None = None,
+        terminals: ArrayLike | None = None,
+        *,
+        truncations: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        next_actions: ArrayLike | None = None,
+        next_action_probabilities: ArrayLike | None = None,
+    ) -> "PolicyEvaluator":
+        """Learn from further transitions of a log that is too long for memory, five at least.
+
+        For methods that are solved from sums over transitions: "dual_embedding", "lstd",
+        "kernel_mdp" and "fitted_q". The first call settles the functions that the value is a
+        combination of, by its transitions; the values after the last are those of a fit on all
+        of them with these functions. What a call has of an episode counts as one. Standard errors
+        are from the residuals of each call's transitions at the value that was known then.
+
+        Parameters
+        ----------
+        states, actions, rewards, next_states, terminals, truncations : array-like
+            Transitions, as in :meth:`fit`. States of a table are at most those of the first call,
+            or ``n_features`` where that is more.
+        weights, next_actions, next_action_probabilities : array-like, optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self
+        """
+        return self._take(
+            self._further if hasattr(self, "_model") else Evaluation.begin,
+            states,
+            actions=actions,
+            rewards=rewards,
+            next_states=next_states,
+            terminals=terminals,
+            truncations=truncations,
+            weights=weights,
+            next_actions=next_actions,
+            next_action_probabilities=next_action_probabilities,
+        )
 
     def value(
         self,
@@ -338,18 +383,19 @@ class PolicyEvaluator(Evaluated):
 
     def plot(
         self,
-        states: ArrayLike,
+        states: ArrayLike | None = None,
         columns: tuple[int, int] = (0, 1),
         path: str | os.PathLike[str] | None = None,
         *,
         resolution: int = 64,
     ) -> Any:
-        """Draw the value over the plane of two columns of the states.
+        """Draw the value over the plane of two columns of the states, or how it was learnt.
 
         Parameters
         ----------
-        states : array-like of shape (n, d)
-            States whose range is drawn; other columns are at their median.
+        states : array-like of shape (n, d), optional
+            States whose range is drawn; other columns are at their median. Without states the
+            convergence of a method that takes steps is drawn: its objective, ``history_``.
         columns : pair of int, default=(0, 1)
             The columns.
         path : path, optional
@@ -365,6 +411,29 @@ class PolicyEvaluator(Evaluated):
             from matplotlib.figure import Figure
         except ImportError:
             raise InvalidInput("plot needs Matplotlib: pip install matplotlib") from None
+        figure = Figure(layout="constrained")
+        axes = figure.subplots()
+        if states is None:
+            self._draw_convergence(axes)
+        else:
+            self._draw_value(figure, axes, states, columns, resolution)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def _draw_convergence(self, axes: Any) -> None:
+        check_is_fitted(self)
+        if not self.history_:
+            raise InvalidInput(
+                f"method = {self.method!r} is solved at once and has no steps to draw: give states,"
+                " to draw the value"
+            )
+        axes.plot(*zip(*self.history_, strict=True))
+        axes.set(xlabel="steps", ylabel="objective")
+
+    def _draw_value(
+        self, figure: Any, axes: Any, states: ArrayLike, columns: Any, resolution: int
+    ) -> None:
         rows = np.asarray(self._states(states), dtype=np.float64)
         side = count("resolution", resolution, 2)
         x, y = (count("columns", column) for column in columns)
@@ -373,15 +442,54 @@ class PolicyEvaluator(Evaluated):
         ends = [np.linspace(rows[:, k].min(), rows[:, k].max(), side) for k in (x, y)]
         grid = np.tile(np.median(rows, axis=0), (side * side, 1))
         grid[:, x], grid[:, y] = (axis.ravel() for axis in np.meshgrid(*ends))
-        figure = Figure(layout="constrained")
-        axes = figure.subplots()
         values = np.reshape(self.value(grid), (side, side))
         figure.colorbar(axes.pcolormesh(*ends, values, shading="gouraud"), label="value")
         names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
         axes.set(xlabel=names[x], ylabel=names[y])
-        if path is not None:
-            figure.savefig(path)
-        return figure
+
+    def _take(
+        self,
+        learn: Callable[..., Evaluation],
+        states: Any,
+        *,
+        weights: ArrayLike | None,
+        next_actions: ArrayLike | None,
+        next_action_probabilities: ArrayLike | None,
+        **arrays: Any,
+    ) -> "PolicyEvaluator":
+        """Learn from transitions, or from a data set of them."""
+        if hasattr(states, "iterate_episodes"):
+            given = [name for name, values in arrays.items() if values is not None]
+            if given:
+                raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
+            arrays = logged(states)
+            states = arrays.pop("states")
+        for name in ("rewards", "next_states", "terminals"):
+            if arrays[name] is None:
+                raise InvalidInput(f"{name} is missing")
+        cut = arrays["truncations"]
+        following = self._following(
+            arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities
+        )
+        evaluation = self._learn(
+            states,
+            sample_weights(arrays["rewards"], "rewards"),
+            arrays["next_states"],
+            arrays["terminals"],
+            without=("policy",),
+            settings={},
+            table="next_actions" not in following,
+            learn=learn,
+            truncations=None if cut is None else flags_of("truncations", cut),
+            weights=sample_weights(weights, "weights"),
+            **following,
+        )
+        return self._fitted(evaluation)
+
+    def _fitted(self, model: Evaluation) -> "PolicyEvaluator":
+        super()._fitted(model)
+        self.history_ = model.summary()["history"]
+        return self
 
     def _following(
         self,

@@ -237,6 +237,39 @@ class Evaluation:
         n_jobs: int | None = None,
         observer: Callable[..., None] | None = None,
     ) -> Evaluation: ...
+    @staticmethod
+    def begin(
+        states: _Table,
+        rewards: NDArray[np.float32],
+        next_states: _Table,
+        terminals: NDArray[np.bool_],
+        *,
+        settings: dict[str, Any],
+        actions: _Table | None = None,
+        truncations: NDArray[np.bool_] | None = None,
+        discounts: NDArray[np.float32] | None = None,
+        weights: NDArray[np.float32] | None = None,
+        next_actions: _Table | None = None,
+        next_action_probabilities: NDArray[np.float32] | None = None,
+        n_jobs: int | None = None,
+        observer: Callable[..., None] | None = None,
+    ) -> Evaluation: ...
+    def partial_fit(
+        self,
+        states: _Table,
+        rewards: NDArray[np.float32],
+        next_states: _Table,
+        terminals: NDArray[np.bool_],
+        *,
+        actions: _Table | None = None,
+        truncations: NDArray[np.bool_] | None = None,
+        discounts: NDArray[np.float32] | None = None,
+        weights: NDArray[np.float32] | None = None,
+        next_actions: _Table | None = None,
+        next_action_probabilities: NDArray[np.float32] | None = None,
+        n_jobs: int | None = None,
+        observer: Callable[..., None] | None = None,
+    ) -> None: ...
     def value(
         self,
         states: _Table,

@@ -321,7 +321,16 @@ SUBJECTS = {
         riesz.PolicyEvaluator,
         {"method": "embedding_sgd", "max_time": 1.0, "random_state": 0, "n_jobs": 1},
         _LOGGED,
-        only=("batch_size", "n_passes", "step", "dual_step", "published", "max_time"),
+        only=(
+            "batch_size",
+            "n_passes",
+            "step",
+            "dual_step",
+            "published",
+            "centred",
+            "max_time",
+            "checkpoint",
+        ),
     ),
     "RandomFeatures": Subject(
         riesz.RandomFeatures,

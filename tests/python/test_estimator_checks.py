@@ -71,6 +71,7 @@ def expected_failures(estimator):
         ConstrainedKernelClassifier(constraints=[CVaR(0.9, 5.0)]),
         ConstrainedKernelRegressor(constraints=[CVaR(0.9, 5.0)]),
         InvariantClassifier(),
+        InvariantClassifier(loss="logistic"),
         InvariantRegressor(),
     ],
     expected_failed_checks=expected_failures,

@@ -207,6 +207,43 @@ def test_probabilities_are_shares():
     assert np.array_equal(two.decision_function(X) > 0, two.predict(X))
 
 
+def test_the_logistic_loss_has_the_probabilities():
+    """Labels with known probabilities, of inputs known up to noise."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, size=(4000, 1))
+    p = 1 / (1 + np.exp(-4 * np.sin(3 * x[:, 0])))
+    labels = np.where(rng.random(4000) < p, "yes", "no")
+    model = InvariantClassifier(
+        loss="logistic",
+        augmenter=GaussianNoise(0.05, relative=False),
+        n_features=64,
+        n_passes=20,
+        random_state=0,
+    ).fit(x, labels)
+    grid = np.linspace(-0.9, 0.9, 61)[:, None]
+    found = model.predict_proba(grid)
+    assert np.allclose(found.sum(axis=1), 1)
+    error = found[:, 1] - 1 / (1 + np.exp(-4 * np.sin(3 * grid[:, 0])))
+    assert np.sqrt(np.mean(error**2)) < 0.05
+    assert np.array_equal(model.classes_[found.argmax(axis=1)], model.predict(grid))
+    assert np.array_equal(model.decision_function(grid) > 0, found[:, 1] > 0.5)
+
+
+def test_digits_by_the_logistic_loss(tmp_path):
+    digits, labels = load_digits(return_X_y=True)
+    model = InvariantClassifier(
+        loss="logistic", augmenter=ImageShift(0.5), n_features=256, n_samples=2, random_state=0
+    ).fit(digits[:1000], labels[:1000])
+    assert model.score(digits[1000:], labels[1000:]) > 0.9
+    model.save(tmp_path / "digits.riesz")
+    copy = riesz.load(tmp_path / "digits.riesz")
+    assert np.array_equal(copy.predict_proba(digits[:9]), model.predict_proba(digits[:9]))
+    with pytest.raises(InvalidInput, match='loss = "hinge" is unknown; expected one of square'):
+        InvariantClassifier(loss="hinge").fit(X, Y > 0)
+    with pytest.raises(InvalidInput, match="n_passes = 0 is outside"):
+        InvariantClassifier(n_passes=0).fit(X, Y > 0)
+
+
 def test_several_targets():
     model = InvariantRegressor(bandwidth=2.0, ridge=1e-6, dual_ridge=1e-6, random_state=0)
     alone = clone(model).fit(X, Y).predict(X)

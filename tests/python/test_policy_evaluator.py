@@ -1,5 +1,6 @@
 """Values of policies from logs: against linear algebra, and against the formulas in NumPy."""
 
+import contextlib
 import pickle
 import sys
 from types import SimpleNamespace
@@ -104,6 +105,110 @@ def test_published_steps_lead_there_slowly(method):
     steps = {"published": True, "step": 1.5, "dual_step": 3.0}
     few, many = (error_of_steps(method, n_passes=n_passes, **steps) for n_passes in (20, 80))
     assert 0.35 < many / few < 0.65
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_centred_steps_know_the_mean_of_the_value(method):
+    """Of a long log of the policy the constant is the mean of V, which few steps do not reach."""
+    rng = np.random.default_rng(0)
+    mean = np.einsum("sa,sat->st", POLICY, NEXT)
+    states = [0]
+    for _ in range(4000):
+        states.append(rng.choice(4, p=mean[states[-1]]))
+    s = np.array(states)
+    value = np.linalg.solve(np.eye(4) - 0.99 * mean, REWARDS.mean(axis=1))
+    transitions = s[:-1], None, REWARDS.mean(axis=1)[s[:-1]], s[1:], np.zeros(4000, dtype=bool)
+
+    def error(**settings):
+        found = evaluator(method, discount=0.99, **settings).fit(*transitions)
+        return np.abs(found.value(STATES) - value).max()
+
+    assert error(centred=True) < 0.2 * error()
+
+
+def test_steps_in_other_spaces_lead_to_the_value():
+    states, _, rewards, after, ends = system(20_000, seed=3)
+    at = np.linspace(-0.4, 0.4, 9)
+    for features, method, step in [
+        ("growing", "embedding_sgd", 0.3),
+        ("growing", "td", 0.3),
+        ("network", "td", 1.0),
+        ("network", "embedding_sgd", 0.3),
+    ]:
+        found = evaluator(method, features=features, discount=0.5, n_passes=4, step=step).fit(
+            states, None, rewards, after, ends
+        )
+        slope = 1 / (1 - 0.5 * 0.9)
+        assert np.abs(found.value(at) - slope * at).max() < 0.15, (features, method)
+        assert len(found.history_) >= 100
+        with pytest.raises(InvalidInput, match="standard errors and intervals are known of"):
+            found.value(at, return_std=True)
+        with pytest.raises(InvalidInput, match="standard errors and intervals are known of"):
+            found.estimate(at)
+
+
+@pytest.mark.parametrize("features", ["growing", "network"])
+def test_spaces_take_actions_files_and_threads(features, tmp_path):
+    logged = log()
+    settings = {"features": features, "n_features": 64, "n_jobs": 1}
+    found = evaluator("td", **settings).fit(
+        *arguments(logged), next_action_probabilities=logged.next_action_probabilities
+    )
+    two = evaluator("td", **(settings | {"n_jobs": 2})).fit(
+        *arguments(logged), next_action_probabilities=logged.next_action_probabilities
+    )
+    assert found._model.to_bytes() == two._model.to_bytes()
+    q = np.stack([found.action_value(STATES, [a] * 4) for a in range(2)], axis=1)
+    value = found.value(STATES, probabilities=POLICY)
+    assert np.allclose(value, (POLICY * q).sum(axis=1), atol=1e-5)
+    found.save(tmp_path / "model.riesz")
+    copy = riesz.load(tmp_path / "model.riesz")
+    assert copy._model.to_bytes() == found._model.to_bytes()
+    assert np.array_equal(copy.value(STATES, probabilities=POLICY), value)
+    assert copy.history_ == found.history_
+
+
+def parts_of(logged, count):
+    """Return the transitions in so many parts, as arguments of a fit."""
+    return zip(*(np.array_split(column, count) for column in arguments(logged)), strict=True)
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_a_log_in_parts_has_the_value_of_the_whole(method, tmp_path):
+    """Rewards and the discount are sums of powers of two, so that sums have no rounding."""
+    logged = log(POLICY)
+    whole = plain(method, discount=0.5).fit(*arguments(logged))
+    stream = plain(method, discount=0.5)
+    for part in parts_of(logged, 5):
+        stream.partial_fit(*part)
+    assert np.allclose(stream.value(STATES), whole.value(STATES), rtol=0, atol=1e-10)
+    assert stream.n_episodes_ == whole.n_episodes_ == len(logged.states)
+    value, error = stream.value(STATES, return_std=True)
+    assert np.allclose(error, whole.value(STATES, return_std=True)[1], rtol=0.25)
+
+    # A file goes on where the stream was.
+    first, *others = parts_of(logged, 5)
+    begun = plain(method, discount=0.5).partial_fit(*first)
+    begun.save(tmp_path / "begun.riesz")
+    copy = riesz.load(tmp_path / "begun.riesz")
+    for part in others:
+        copy.partial_fit(*part)
+    assert np.array_equal(copy.value(STATES), value)
+    assert np.array_equal(copy.value(STATES, return_std=True)[1], error)
+
+
+def test_parts_of_states_in_the_plane():
+    """The first part settles the kernels, and ridges are chosen again after every part."""
+    states, _, rewards, after, ends = system(20_000, seed=3)
+    stream = evaluator(discount=0.9)
+    for some in np.array_split(np.arange(20_000), 4):
+        stream.partial_fit(states[some], None, rewards[some], after[some], ends[some])
+    at = np.linspace(-0.4, 0.4, 9)
+    assert np.abs(stream.value(at) - at / 0.19).max() < 0.2
+    again = evaluator(discount=0.9, n_jobs=1)
+    for some in np.array_split(np.arange(20_000), 4):
+        again.partial_fit(states[some], None, rewards[some], after[some], ends[some])
+    assert again._model.to_bytes() == stream._model.to_bytes()
 
 
 def test_the_residual_gradient_is_biased_as_it_is_known_to_be():
@@ -407,6 +512,27 @@ BAD = {
     ).fit(*arguments(LOG)),
     'features = "some" is unknown': lambda: evaluator(features="some").fit(*arguments(LOG)),
     "n_passes = 0 is outside": lambda: evaluator(n_passes=0).fit(*arguments(LOG)),
+    "checkpoint is for methods that take steps": lambda: evaluator(checkpoint="steps").fit(
+        *arguments(LOG)
+    ),
+    "centred = true needs published = false": lambda: evaluator(
+        "td", centred=True, published=True
+    ).fit(*arguments(LOG)),
+    "are learnt by steps": lambda: evaluator(features="network").fit(*arguments(LOG)),
+    "partial_fit adds to the sums": lambda: evaluator("td").partial_fit(*arguments(LOG)),
+    "that began with partial_fit": lambda: (
+        evaluator().fit(*arguments(LOG)).partial_fit(*arguments(LOG))
+    ),
+    "of the same states and actions": lambda: (
+        evaluator()
+        .partial_fit(*arguments(LOG))
+        .partial_fit(*arguments(LOG), next_actions=LOG.actions)
+    ),
+    "state = 4 is outside": lambda: (
+        evaluator()
+        .partial_fit(*arguments(LOG))
+        .partial_fit(LOG.states + 1, None, LOG.rewards, LOG.next_states, LOG.terminals)
+    ),
     "needs episodes": lambda: evaluator("per_decision").fit(*arguments(LOG)),
     "gives one number": lambda: (
         evaluator("per_decision").fit(*arguments(episodes(9, 0))).value(STATES)
@@ -467,3 +593,61 @@ def test_the_value_is_drawn_over_a_plane(tmp_path, monkeypatch):
     assert figure.axes[0].get_xlabel() == "state 0"
     with pytest.raises(InvalidInput, match="columns"):
         found.plot(states, (0, 3))
+    with pytest.raises(InvalidInput, match="has no steps to draw"):
+        found.plot()
+
+
+def test_convergence_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    found = evaluator("td", n_passes=3).fit(*arguments(LOG))
+    steps, objective = zip(*found.history_, strict=True)
+    assert steps[-1] == 3 * -(-len(LOG.states) // 20)
+    assert np.mean(objective[-5:]) < np.mean(objective[:5])
+    figure = found.plot(path=tmp_path / "convergence.png")
+    assert (tmp_path / "convergence.png").stat().st_size > 0
+    assert figure.axes[0].get_xlabel() == "steps"
+    assert np.array_equal(figure.axes[0].lines[0].get_xdata(), steps)
+
+
+def test_progress_is_told(capsys):
+    evaluator(verbose=2).fit(*arguments(LOG))
+    assert "solving" in capsys.readouterr().err
+    evaluator("td", verbose=2, n_passes=2).fit(*arguments(LOG))
+    assert "fitting 2/" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("features", ["table", "random", "growing", "network"])
+@pytest.mark.parametrize("method", ["embedding_sgd", "td"])
+def test_interrupted_steps_go_on_to_the_same_bits(method, features, tmp_path, monkeypatch):
+    monkeypatch.setenv("RIESZ_CHECKPOINT_SECONDS", "0")
+    settings = {"features": features, "n_passes": 40, "n_features": 64, "bandwidth": 1.0}
+    logged = log(copies=1)
+    path = tmp_path / "steps"
+    expected = evaluator(method, **settings).fit(*arguments(logged))
+
+    def interrupted(count):
+        def progress(*told):
+            if told[0] == "fit" and told[1] == count:
+                raise KeyboardInterrupt
+
+        return contextlib.nullcontext(progress)
+
+    for count in (2, 100):
+        with monkeypatch.context() as patch:
+            patch.setattr(riesz._evaluated, "progress", lambda _, count=count: interrupted(count))
+            with pytest.raises(KeyboardInterrupt):
+                evaluator(method, checkpoint=path, **settings).fit(*arguments(logged))
+        assert path.exists()
+    kept = path.read_bytes()
+    found = evaluator(method, checkpoint=path, **settings).fit(*arguments(logged))
+    assert not path.exists()
+    assert found.history_ == expected.history_
+    assert np.array_equal(found.value(STATES), expected.value(STATES))
+
+    path.write_bytes(kept)
+    with pytest.raises(InvalidInput, match=r"its settings differ: .*step"):
+        evaluator(method, checkpoint=path, **settings, step=0.1).fit(*arguments(logged))
+    with pytest.raises(InvalidInput, match="these parts differ: rewards"):
+        evaluator(method, checkpoint=path, **settings).fit(
+            logged.states, logged.actions, -logged.rewards, logged.next_states, logged.terminals
+        )

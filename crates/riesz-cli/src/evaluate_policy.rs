@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// per_decision, weighted_per_decision or doubly_robust
     #[arg(long, default_value = "dual_embedding")]
     method: String,
-    /// What V is a combination of: atoms, random, table (states 0, 1, 2, …) or linear
+    /// What V is a combination of: atoms, random, table (states 0, 1, 2, …) or linear; by steps also growing or network
     #[arg(long, default_value = "atoms")]
     features: String,
     /// Number of atoms or random features [default: 512 or fewer]

@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use numpy::{Ix1, Ix2, PyArray1, PyReadonlyArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use riesz::driver::CheckpointPolicy;
 use riesz::dynamics::policy_evaluation::{EvaluationOptions, Log, PolicyEvaluation, Successors};
 
 /// Borrowed truth values, one a row.
@@ -18,6 +19,23 @@ type Probabilities<'py> = PyReadonlyArray<'py, f32, Ix2>;
 /// An evaluated policy.
 #[pyclass(module = "riesz._riesz")]
 pub struct Evaluation(PolicyEvaluation);
+
+/// The log that arguments of these names are of.
+macro_rules! log {
+    ($states:ident, $rewards:ident, $next_states:ident, $terminals:ident, $actions:ident, $truncations:ident, $discounts:ident, $weights:ident, $next_actions:ident, $probabilities:ident) => {
+        Log {
+            states: $states.rows()?,
+            actions: $actions.as_ref().map(Table::rows).transpose()?,
+            rewards: values("rewards", &$rewards)?,
+            next_states: $next_states.rows()?,
+            terminals: values("terminals", &$terminals)?,
+            truncations: $truncations.as_ref().map(|cut| values("truncations", cut)).transpose()?,
+            discounts: $discounts.as_ref().map(|own| values("discounts", own)).transpose()?,
+            ratios: $weights.as_ref().map(|ratios| values("weights", ratios)).transpose()?,
+            successors: successors($next_actions.as_ref(), $probabilities.as_ref())?,
+        }
+    };
+}
 
 #[pymethods]
 impl Evaluation {
@@ -41,20 +59,98 @@ impl Evaluation {
         n_jobs: Option<isize>,
         observer: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let options = options(settings)?;
-        let log = Log {
-            states: states.rows()?,
-            actions: actions.as_ref().map(Table::rows).transpose()?,
-            rewards: values("rewards", &rewards)?,
-            next_states: next_states.rows()?,
-            terminals: values("terminals", &terminals)?,
-            truncations: truncations.as_ref().map(|cut| values("truncations", cut)).transpose()?,
-            discounts: discounts.as_ref().map(|own| values("discounts", own)).transpose()?,
-            ratios: weights.as_ref().map(|ratios| values("weights", ratios)).transpose()?,
-            successors: successors(next_actions.as_ref(), next_action_probabilities.as_ref())?,
-        };
-        attended(py, n_jobs, observer.as_ref(), |control| PolicyEvaluation::fit(&options, &log, control))
-            .map(Self)
+        let (options, checkpoint) = options(settings)?;
+        let log = log!(
+            states,
+            rewards,
+            next_states,
+            terminals,
+            actions,
+            truncations,
+            discounts,
+            weights,
+            next_actions,
+            next_action_probabilities
+        );
+        attended(py, n_jobs, observer.as_ref(), |control| {
+            control.checkpoint = checkpoint;
+            PolicyEvaluation::fit(&options, &log, control)
+        })
+        .map(Self)
+    }
+
+    /// Evaluates a policy on the first transitions of a stream.
+    #[staticmethod]
+    #[pyo3(signature = (states, rewards, next_states, terminals, *, settings, actions=None, truncations=None, discounts=None, weights=None, next_actions=None, next_action_probabilities=None, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn begin(
+        py: Python<'_>,
+        states: Table<'_>,
+        rewards: Values<'_>,
+        next_states: Table<'_>,
+        terminals: Flags<'_>,
+        settings: &Bound<'_, PyDict>,
+        actions: Option<Table<'_>>,
+        truncations: Option<Flags<'_>>,
+        discounts: Option<Values<'_>>,
+        weights: Option<Values<'_>>,
+        next_actions: Option<Table<'_>>,
+        next_action_probabilities: Option<Probabilities<'_>>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let (options, checkpoint) = options(settings)?;
+        let log = log!(
+            states,
+            rewards,
+            next_states,
+            terminals,
+            actions,
+            truncations,
+            discounts,
+            weights,
+            next_actions,
+            next_action_probabilities
+        );
+        attended(py, n_jobs, observer.as_ref(), |control| {
+            control.checkpoint = checkpoint;
+            PolicyEvaluation::begin(&options, &log, control)
+        })
+        .map(Self)
+    }
+
+    /// Learns from further ones.
+    #[pyo3(signature = (states, rewards, next_states, terminals, *, actions=None, truncations=None, discounts=None, weights=None, next_actions=None, next_action_probabilities=None, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn partial_fit(
+        &mut self,
+        py: Python<'_>,
+        states: Table<'_>,
+        rewards: Values<'_>,
+        next_states: Table<'_>,
+        terminals: Flags<'_>,
+        actions: Option<Table<'_>>,
+        truncations: Option<Flags<'_>>,
+        discounts: Option<Values<'_>>,
+        weights: Option<Values<'_>>,
+        next_actions: Option<Table<'_>>,
+        next_action_probabilities: Option<Probabilities<'_>>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let log = log!(
+            states,
+            rewards,
+            next_states,
+            terminals,
+            actions,
+            truncations,
+            discounts,
+            weights,
+            next_actions,
+            next_action_probabilities
+        );
+        attended(py, n_jobs, observer.as_ref(), |control| self.0.partial_fit(&log, control))
     }
 
     /// Values of states, or of what is done there.
@@ -110,13 +206,14 @@ impl Evaluation {
     }
 }
 
-fn options(settings: &Bound<'_, PyDict>) -> PyResult<EvaluationOptions> {
+fn options(settings: &Bound<'_, PyDict>) -> PyResult<(EvaluationOptions, Option<CheckpointPolicy>)> {
     let settings = Settings::new(settings)?;
+    let checkpoint = settings.checkpoint()?;
     let kernel = settings.take_named("kernel")?;
     let mut options: EvaluationOptions = settings.read()?;
     options.kernel = kernel.unwrap_or(options.kernel);
     options.check().map_err(to_py)?;
-    Ok(options)
+    Ok((options, checkpoint))
 }
 
 /// What is known of the actions of a policy.

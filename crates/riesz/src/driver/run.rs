@@ -101,6 +101,11 @@ impl Steps {
     pub fn passes(phase: Phase, passes: usize, length: usize) -> Self {
         Self { phase, most: passes.saturating_mul(length), passes, done: 0 }
     }
+
+    /// The same after `done` steps of such passes.
+    pub(crate) fn after(self, done: usize, length: usize) -> Self {
+        Self { done, passes: self.passes.saturating_sub(done / length.max(1)), ..self }
+    }
 }
 
 impl<S: Solver> Monitor<S> for Steps {

@@ -12,7 +12,10 @@ pub struct RationalQuadratic {
 impl Spectral for RationalQuadratic {
     fn evaluate(&self, difference: &[f64]) -> f64 {
         let square: f64 = difference.iter().map(|v| v * v).sum();
-        (-self.alpha * (square / (2.0 * self.alpha)).ln_1p()).exp()
+        match self.alpha {
+            1.0 => 1.0 / (1.0 + 0.5 * square),
+            alpha => (-alpha * (square / (2.0 * alpha)).ln_1p()).exp(),
+        }
     }
 
     fn frequency(&self, address: Address, out: &mut [f64]) {

@@ -14,7 +14,9 @@ use std::marker::PhantomData;
 pub enum DualForm {
     /// u itself, as published; a function of (x, y), or of x where y is the same for all.
     Free,
-    /// v with u(x, y) = v(x) − y, for the square loss: v(x) is E[f(z) | x] at the saddle point, which is easier to learn than u.
+    /// v with u(x, y) = ∇ℓ_y(v(x)), for a smooth loss: v(x) − y for the square. v(x) is E[f(z) | x] at the saddle point, which is
+    /// easier to learn than u. It follows (T f)(s) − v(x), which is (T f)(s) − ∇ℓ*_y(u) where ∇ℓ_y can be inverted: steps up the
+    /// same slope, in the geometry of ℓ*.
     #[default]
     Shifted,
 }
@@ -42,7 +44,7 @@ impl EmbeddingSgdConfig {
         Self { primal: schedule, dual: schedule, primal_ridge: 0.0, dual_ridge: 0.0, form: DualForm::Free }
     }
 
-    /// Checks the settings. The loss needs a conjugate, and [`DualForm::Shifted`] a square loss.
+    /// Checks the settings. The loss needs a conjugate, and for [`DualForm::Shifted`] a bounded curvature.
     pub fn build<T: Conditional, F: Space, U: Space>(
         self,
         operator: T,
@@ -52,9 +54,9 @@ impl EmbeddingSgdConfig {
         self.dual.check()?;
         check_ridge(self.primal_ridge)?;
         check_ridge(self.dual_ridge)?;
-        if self.form == DualForm::Shifted && loss.name() != "square" {
+        if self.form == DualForm::Shifted && loss.curvature().is_none() {
             return Err(Error::Conflict(format!(
-                "u = v − y is the dual of the square loss; the {} loss needs a free dual",
+                "u = ∇ℓ(v) is the dual of a smooth loss; the {} loss needs a free dual",
                 loss.name()
             )));
         }
@@ -118,14 +120,18 @@ impl StepInfo for SaddleInfo {
 }
 
 impl<T: Conditional, F: Space, U: Space> EmbeddingSgd<'_, T, F, U> {
-    /// u at the samples, in the domain of the conjugate, from what the dual space says there.
-    fn dual_values(&self, values: &mut [f32], targets: &[f32]) {
-        let (c, t) = (self.loss.outputs(), self.loss.targets());
-        if self.config.form == DualForm::Shifted {
-            values.iter_mut().zip(targets).for_each(|(u, y)| *u -= y);
-        }
-        for (u, y) in values.chunks_exact_mut(c).zip(targets.chunks_exact(t)) {
-            self.loss.project(u, y);
+    /// One sample: from the value of the dual space to u, in the domain of the conjugate, and to what (T f)(s) is compared with.
+    fn dual_values(&self, value: &[f32], y: &[f32], u: &mut [f32], slope: &mut [f32]) {
+        match self.config.form {
+            DualForm::Shifted => {
+                self.loss.derivative(value, y, u);
+                slope.copy_from_slice(value);
+            }
+            DualForm::Free => {
+                u.copy_from_slice(value);
+                self.loss.project(u, y);
+                self.loss.conjugate_derivative(u, y, slope);
+            }
         }
     }
 }
@@ -139,18 +145,17 @@ impl<T: Conditional, F: Space, U: Space> Solver for EmbeddingSgd<'_, T, F, U> {
         let Samples { batch, targets, weights } = samples;
         let (c, t) = (self.loss.outputs(), self.loss.targets());
         let given = self.operator.given(batch);
-        let (mut values, mut u) = (vec![0.0; weights.len() * c], vec![0.0; weights.len() * c]);
+        let [mut values, mut dual_values, mut u] = [(); 3].map(|()| vec![0.0; weights.len() * c]);
         apply(&self.operator, &state.f, batch, &mut values)?;
-        state.dual.evaluate(given, &mut u)?;
-        self.dual_values(&mut u, targets);
+        state.dual.evaluate(given, &mut dual_values)?;
         let mass: f64 = weights.iter().map(|&w| f64::from(w)).sum();
         let (mut total, mut slope) = (0.0, vec![0.0; c]);
         for (i, &w) in weights.iter().enumerate() {
             let (u, f) = (&mut u[i * c..][..c], &mut values[i * c..][..c]);
             let y = &targets[i * t..][..t];
+            self.dual_values(&dual_values[i * c..][..c], y, u, &mut slope);
             let product: f64 = f.iter().zip(&*u).map(|(f, u)| f64::from(*f) * f64::from(*u)).sum();
             total += f64::from(w) * (product - self.loss.conjugate(u, y));
-            self.loss.conjugate_derivative(u, y, &mut slope);
             let share = f64::from(w) / mass;
             for ((u, f), slope) in u.iter_mut().zip(f).zip(&slope) {
                 *f = (share * (f64::from(*f) - f64::from(*slope))) as f32;

@@ -1,6 +1,8 @@
 //! Averages of iterates.
 
 use super::Space;
+use crate::error::{Error, Result};
+use crate::model::Container;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -125,6 +127,25 @@ impl RunningAverage {
         let mut values: Vec<_> = numbers.chunks(size).map(<[f64]>::to_vec).collect();
         let recent = values.split_off(values.len() / rule.kept());
         Self { rule, steps, step_sizes, values, recent }
+    }
+
+    /// Adds the average to a container under `name`, with nothing where there is none.
+    pub(super) fn store(of: Option<&Self>, container: &mut Container, name: &str) -> Result<()> {
+        container.set_field(name, &of.map(|own| (own.rule, own.steps, own.step_sizes)))?;
+        let numbers = of.map_or_else(Vec::new, Self::numbers);
+        container.insert(name, vec![numbers.len()], numbers)
+    }
+
+    /// Takes it out again, of vectors of length `size`.
+    pub(super) fn restore(container: &mut Container, name: &str, size: usize) -> Result<Option<Self>> {
+        let rule: Option<(Averaging, u64, f64)> = container.field(name)?;
+        let count = container.f64s(name)?.1.len();
+        let numbers = container.take_f64s(name, &[count])?;
+        let Some((rule, steps, step_sizes)) = rule else { return Ok(None) };
+        if !count.is_multiple_of(size * rule.kept()) || (count == 0) != (steps == 0) {
+            return Err(Error::Format("an average of iterates has another length than they have".into()));
+        }
+        Ok(Some(Self::from_numbers((rule, steps), step_sizes, &numbers, size)))
     }
 
     /// The average in single precision.

@@ -9,6 +9,7 @@ use crate::memory::room;
 use crate::model::Container;
 use crate::random::{BlockIndex, Seed};
 use faer::linalg::matmul::matmul;
+use faer::reborrow::ReborrowMut;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -51,6 +52,8 @@ const MOST: usize = 1 << 20;
 const MOST_PARTS: usize = 8;
 /// Added to the diagonal of the matrix of atoms, whose kernel is one there.
 const JITTER: f64 = 1e-6;
+/// Columns at a time of a product with a triangular matrix.
+const TRIANGLE: usize = 128;
 
 /// What a file says of a basis; points and scales are tensors.
 #[derive(Serialize, Deserialize)]
@@ -150,6 +153,37 @@ impl Basis {
     /// The same basis and the constant function.
     pub fn with_intercept(self) -> Self {
         Self { intercept: true, ..self }
+    }
+
+    /// The same basis without constants that were added, and the places of its functions in this one.
+    pub(crate) fn without_intercept(&self) -> (Self, Vec<usize>) {
+        if let Kind::PerAction { states, actions } = &*self.kind {
+            let (m, (inner, places)) = (states.len(), states.without_intercept());
+            let all = (0..*actions).flat_map(|a| places.iter().map(move |place| a * m + place)).collect();
+            let kind = Kind::PerAction { states: Box::new(inner), actions: *actions };
+            return (Self { kind: Arc::new(kind), intercept: false }, all);
+        }
+        (Self { intercept: false, ..self.clone() }, (0..self.len() - usize::from(self.intercept)).collect())
+    }
+
+    /// The coefficients of the function one, where it is known to be in the span.
+    pub(crate) fn one(&self) -> Option<Vec<f64>> {
+        let mut one = vec![0.0; self.len()];
+        match (&*self.kind, one.last_mut()) {
+            (_, Some(last)) if self.intercept => *last = 1.0,
+            (Kind::Table { .. }, _) => one.fill(1.0),
+            (Kind::PerAction { states, actions }, _) => return Some(states.one()?.repeat(*actions)),
+            _ => return None,
+        }
+        Some(one)
+    }
+
+    /// What random features are drawn from, where it has some.
+    pub(crate) fn feature_map(&self) -> Option<&FeatureMap> {
+        match &*self.kind {
+            Kind::Features { map, .. } => Some(map),
+            _ => None,
+        }
     }
 
     /// Whether it is the same basis, and not merely an equal one.
@@ -286,12 +320,75 @@ impl Basis {
 
     /// ψ of some rows, n×d to n×M, both row-major, on one thread.
     pub fn fill(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
-        self.fill_as(true, x, out)
+        self.fill_plain(x, out)?;
+        if self.is_transformed() {
+            let (m, plain) = (self.len(), out.to_vec());
+            let n = plain.len() / m;
+            let plain = MatRef::from_row_major_slice(&plain, n, m);
+            self.transform_rows(plain, MatMut::from_row_major_slice_mut(out, n, m));
+        }
+        Ok(())
     }
 
     /// ψ₀ of some rows, where ψ = Tψ₀: the atoms themselves, and T = L⁻¹; for other bases ψ₀ = ψ.
     pub(crate) fn fill_plain(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
-        self.fill_as(false, x, out)
+        let (d, m) = (self.columns(), self.len());
+        if x.len() / d * m != out.len() || !x.len().is_multiple_of(d) {
+            return Err(Error::Length {
+                what: "the array for the features",
+                expected: (x.len() / d * m).to_string(),
+                found: out.len(),
+            });
+        }
+        if !self.intercept {
+            return self.fill_own(x, out);
+        }
+        let mut own = vec![0.0; x.len() / d * (m - 1)];
+        self.fill_own(x, &mut own)?;
+        for (i, out) in out.chunks_exact_mut(m).enumerate() {
+            out[..m - 1].copy_from_slice(&own[i * (m - 1)..(i + 1) * (m - 1)]);
+            out[m - 1] = 1.0;
+        }
+        Ok(())
+    }
+
+    /// Whether T ≠ I.
+    fn is_transformed(&self) -> bool {
+        match &*self.kind {
+            Kind::Atoms { .. } => true,
+            Kind::PerAction { states, .. } => states.is_transformed(),
+            Kind::Joined(parts) => parts.iter().any(Self::is_transformed),
+            Kind::Features { .. } | Kind::Table { .. } | Kind::Columns { .. } => false,
+        }
+    }
+
+    /// Columns of `out` that T changes; L⁻¹ is triangular, and half of it is not looked at.
+    fn transform_rows(&self, plain: MatRef<'_, f32>, mut out: MatMut<'_, f32>) {
+        match &*self.kind {
+            Kind::Atoms { inverse, .. } => {
+                for first in (0..inverse.nrows()).step_by(TRIANGLE) {
+                    let end = (first + TRIANGLE).min(inverse.nrows());
+                    let rows = inverse.submatrix(first, 0, end - first, end);
+                    let out = out.rb_mut().subcols_mut(first, end - first);
+                    matmul(out, Accum::Replace, plain.subcols(0, end), rows.transpose(), 1.0, Par::Seq);
+                }
+            }
+            Kind::PerAction { states, actions } => {
+                let m = states.len();
+                for first in (0..*actions).map(|a| a * m) {
+                    states.transform_rows(plain.subcols(first, m), out.rb_mut().subcols_mut(first, m));
+                }
+            }
+            Kind::Joined(parts) => {
+                let mut first = 0;
+                for part in parts {
+                    let m = part.len();
+                    part.transform_rows(plain.subcols(first, m), out.rb_mut().subcols_mut(first, m));
+                    first += m;
+                }
+            }
+            Kind::Features { .. } | Kind::Table { .. } | Kind::Columns { .. } => {}
+        }
     }
 
     /// T A, of M rows.
@@ -337,28 +434,7 @@ impl Basis {
         out
     }
 
-    fn fill_as(&self, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
-        let (d, m) = (self.columns(), self.len());
-        if x.len() / d * m != out.len() || !x.len().is_multiple_of(d) {
-            return Err(Error::Length {
-                what: "the array for the features",
-                expected: (x.len() / d * m).to_string(),
-                found: out.len(),
-            });
-        }
-        if !self.intercept {
-            return self.fill_own(whole, x, out);
-        }
-        let mut own = vec![0.0; x.len() / d * (m - 1)];
-        self.fill_own(whole, x, &mut own)?;
-        for (i, out) in out.chunks_exact_mut(m).enumerate() {
-            out[..m - 1].copy_from_slice(&own[i * (m - 1)..(i + 1) * (m - 1)]);
-            out[m - 1] = 1.0;
-        }
-        Ok(())
-    }
-
-    fn fill_own(&self, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
+    fn fill_own(&self, x: &[f32], out: &mut [f32]) -> Result<()> {
         match &*self.kind {
             Kind::Features { map, block } => {
                 let block = match block.get() {
@@ -375,19 +451,11 @@ impl Basis {
             Kind::Atoms { kernel, points, inverse, columns } => {
                 let (mut inputs, m) = (Vec::with_capacity(x.len()), inverse.nrows());
                 kernel.input(x, &mut inputs);
-                let mut own = vec![0.0; if whole { out.len() } else { 0 }];
-                let k = if whole { &mut own[..] } else { &mut *out };
-                for (x, k) in inputs.chunks_exact(kernel.columns()).zip(k.chunks_exact_mut(m)) {
+                for (x, k) in inputs.chunks_exact(kernel.columns()).zip(out.chunks_exact_mut(m)) {
                     match kernel.kernel() {
                         KernelSpec::Gaussian => gaussian_row(Device::default(), x, columns, k),
                         _ => kernel.values(x, points, k)?,
                     }
-                }
-                if whole {
-                    let n = own.len() / m;
-                    let k = MatRef::from_row_major_slice(&own, n, m);
-                    let out = MatMut::from_row_major_slice_mut(out, n, m);
-                    matmul(out, Accum::Replace, k, inverse.transpose(), 1.0, Par::Seq);
                 }
             }
             Kind::Table { states } => {
@@ -397,21 +465,21 @@ impl Basis {
                 }
             }
             Kind::Columns { .. } => out.copy_from_slice(x),
-            Kind::PerAction { states, actions } => fill_per_action(states, *actions, whole, x, out)?,
-            Kind::Joined(parts) => fill_joined(parts, whole, x, out)?,
+            Kind::PerAction { states, actions } => fill_per_action(states, *actions, x, out)?,
+            Kind::Joined(parts) => fill_joined(parts, x, out)?,
         }
         Ok(())
     }
 }
 
-/// The functions of each part, beside each other.
-fn fill_joined(parts: &[Basis], whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
+/// The functions ψ₀ of each part, beside each other.
+fn fill_joined(parts: &[Basis], x: &[f32], out: &mut [f32]) -> Result<()> {
     let (rows, m) = (x.len() / parts[0].columns(), parts.iter().map(Basis::len).sum());
     let (mut own, mut first) = (Vec::new(), 0);
     for part in parts {
         let count = part.len();
         own.resize(rows * count, 0.0);
-        part.fill_as(whole, x, &mut own)?;
+        part.fill_plain(x, &mut own)?;
         for (out, own) in out.chunks_exact_mut(m).zip(own.chunks_exact(count)) {
             out[first..first + count].copy_from_slice(own);
         }
@@ -420,12 +488,12 @@ fn fill_joined(parts: &[Basis], whole: bool, x: &[f32], out: &mut [f32]) -> Resu
     Ok(())
 }
 
-/// ψ(s) in the place of the action, zero elsewhere.
-fn fill_per_action(states: &Basis, actions: usize, whole: bool, x: &[f32], out: &mut [f32]) -> Result<()> {
+/// ψ₀(s) in the place of the action, zero elsewhere.
+fn fill_per_action(states: &Basis, actions: usize, x: &[f32], out: &mut [f32]) -> Result<()> {
     let (d, m) = (states.columns(), states.len());
     let plain: Vec<f32> = x.chunks_exact(d + 1).flat_map(|row| &row[..d]).copied().collect();
     let mut features = vec![0.0; plain.len() / d * m];
-    states.fill_as(whole, &plain, &mut features)?;
+    states.fill_plain(&plain, &mut features)?;
     out.fill(0.0);
     for (i, (row, out)) in x.chunks_exact(d + 1).zip(out.chunks_exact_mut(m * actions)).enumerate() {
         let a = index("action", row[d], actions)?;
@@ -547,6 +615,24 @@ mod tests {
                 .sum();
             assert!((whole - again).abs() < 1e-5, "{whole} {again}");
         }
+    }
+
+    /// ψᵀw = 1 for the coefficients w of the function one; without the constants the other functions are the same.
+    #[test]
+    fn constants_are_found_and_left_out() {
+        let linear = Basis::columns_of(2).unwrap();
+        assert!(linear.one().is_none());
+        let basis = linear.clone().with_intercept().per_action(2).unwrap();
+        let x = [0.5, -1.0, 1.0];
+        for (basis, x) in [(&basis, &x[..]), (&Basis::table(3).unwrap(), &[2.0][..])] {
+            let sum: f64 =
+                filled(basis, x).iter().zip(basis.one().unwrap()).map(|(a, w)| f64::from(*a) * w).sum();
+            assert_eq!(sum, 1.0);
+        }
+        let (inner, places) = basis.without_intercept();
+        assert_eq!(places, [0, 1, 3, 4]);
+        let whole = filled(&basis, &x);
+        assert_eq!(filled(&inner, &x), places.iter().map(|&place| whole[place]).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! f = offset + Σ_b α_bᵀ φ_b: seeded and growing.
 
 use super::average::{is_zero, RunningAverage};
-use super::{check_columns, Averaged, Averaging, FeatureSpace, Function, Space, Terms};
+use super::{
+    check_columns, take_all, Averaged, Averaging, Basis, FeatureSpace, Function, Space, Storable, Terms,
+};
 use crate::compute::{self, Device, FeatureBlock};
 use crate::data::{Rows, TILE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::FeatureMap;
+use crate::model::Container;
 use crate::random::BlockIndex;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -339,5 +342,34 @@ impl FeatureSpace for FeatureExpansion {
 
     fn replace(&mut self, b: usize, coefficients: Vec<f32>) {
         self.replace(b, coefficients);
+    }
+}
+
+impl Storable for FeatureExpansion {
+    fn store(&self, container: &mut Container, name: &str) -> Result<()> {
+        Basis::features(self.map.clone())?.store(container, &format!("{name}.map"))?;
+        let iterate = self.iterate();
+        container.set_field(name, &iterate)?;
+        for (part, values) in [("offset", self.offset.clone()), ("coefficients", iterate.coefficients)] {
+            container.insert(&format!("{name}.{part}"), vec![values.len()], values)?;
+        }
+        container.insert(&format!("{name}.average"), vec![iterate.average.len()], iterate.average)
+    }
+
+    fn restore(container: &mut Container, name: &str) -> Result<Self> {
+        let map = Basis::restore(container, &format!("{name}.map"))?;
+        let map = map.feature_map().ok_or_else(|| Error::Format("an expansion without features".into()))?;
+        let mut iterate: Iterate = container.field(name)?;
+        let mut take = |part: &str| take_all(container, &format!("{name}.{part}"));
+        let (offset, coefficients) = (take("offset")?, take("coefficients")?);
+        let average = format!("{name}.average");
+        let count = container.f64s(&average)?.1.len();
+        (iterate.coefficients, iterate.average) = (coefficients, container.take_f64s(&average, &[count])?);
+        let size = map.block_size * offset.len();
+        let whole = |count: usize| size > 0 && count.is_multiple_of(size);
+        if !whole(iterate.coefficients.len()) || !whole(iterate.average.len()) {
+            return Err(Error::Format("blocks of an expansion are not whole".into()));
+        }
+        Ok(Self::from_iterate(map.clone(), offset, iterate))
     }
 }

@@ -2,9 +2,10 @@
 
 use super::average::RunningAverage;
 use super::basis::check_basis;
-use super::{Averaged, Averaging, Basis, Function, Space, Terms};
+use super::{Averaged, Averaging, Basis, Function, Space, Storable, Terms};
 use crate::data::{tiles, Rows};
 use crate::error::{Error, Result};
+use crate::model::Container;
 use rayon::prelude::*;
 
 /// A function f(x) = Σ_j θ_j ψ_j(x) in the span of a [`Basis`], with C outputs.
@@ -129,5 +130,23 @@ impl Averaged for Linear {
             .and_then(|average| average.values.first());
         let coefficients = mean.unwrap_or(&self.coefficients).clone();
         Self { basis: self.basis.clone(), coefficients, outputs: self.outputs, average: None }
+    }
+}
+
+impl Storable for Linear {
+    fn store(&self, container: &mut Container, name: &str) -> Result<()> {
+        self.basis.store(container, &format!("{name}.basis"))?;
+        let shape = vec![self.basis.len(), self.outputs];
+        container.insert(&format!("{name}.coefficients"), shape, self.coefficients.clone())?;
+        RunningAverage::store(self.average.as_ref(), container, &format!("{name}.average"))
+    }
+
+    fn restore(container: &mut Container, name: &str) -> Result<Self> {
+        let basis = Basis::restore(container, &format!("{name}.basis"))?;
+        let coefficients = format!("{name}.coefficients");
+        let (m, count) = (basis.len(), container.f64s(&coefficients)?.1.len());
+        let f = Self::with_coefficients(basis, container.take_f64s(&coefficients, &[m, count / m])?)?;
+        let average = RunningAverage::restore(container, &format!("{name}.average"), count)?;
+        Ok(Self { average, ..f })
     }
 }

@@ -25,6 +25,7 @@ use crate::compute::{Device, FeatureBlock};
 use crate::data::Rows;
 use crate::error::{same_columns, Result};
 use crate::kernel::FeatureMap;
+use crate::model::Container;
 use crate::random::BlockIndex;
 use std::borrow::Cow;
 
@@ -65,6 +66,15 @@ pub trait Space: Function {
     fn step(&mut self, size: f64, ridge: f64, terms: &[Terms<'_>]) -> Result<()>;
 }
 
+/// A space whose iterate, with its average, a file can hold.
+pub(crate) trait Storable: Averaged {
+    /// Adds the iterate to a container under `name`.
+    fn store(&self, container: &mut Container, name: &str) -> Result<()>;
+
+    /// Takes out what [`Storable::store`] added.
+    fn restore(container: &mut Container, name: &str) -> Result<Self>;
+}
+
 /// A space of features in blocks, whose coefficients a solver chooses: f = offset + Σ_b φ_bᵀ α_b.
 pub trait FeatureSpace: Space {
     /// The features blocks are drawn from.
@@ -94,6 +104,12 @@ pub trait FeatureSpace: Space {
 
     /// Replaces the coefficients of block `b`.
     fn replace(&mut self, b: usize, coefficients: Vec<f32>);
+}
+
+/// All values of a tensor, however many they are.
+fn take_all(container: &mut Container, name: &str) -> Result<Vec<f32>> {
+    let count = container.f32s(name)?.1.len();
+    container.take_f32s(name, &[count])
 }
 
 /// Refuses rows of another number of columns than f has.

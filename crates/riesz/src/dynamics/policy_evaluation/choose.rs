@@ -10,16 +10,24 @@ use crate::functions::Bandwidth;
 use crate::kernel::{ClosedForm, FeatureMap, KernelSpec, Scaling};
 use crate::operator::{Bellman, Discount};
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
+use crate::solver::SaddleClosedForm;
 use crate::space::Basis;
 
 /// Features, unless their number is given.
 const FEATURES: usize = 512;
+/// Features that a step draws where they grow, and the most there are unless given.
+const BLOCK: usize = 64;
+const GROWN: usize = 1_024;
+/// Units of a hidden layer, unless given.
+const WIDTH: usize = 64;
+/// Transitions that say how long steps may be where functions are not fixed.
+const PROBED: usize = 4_096;
 
 /// What a basis is made from, but for the bandwidth.
 struct Ground<'a> {
     options: &'a EvaluationOptions,
     prepared: &'a Prepared<'a>,
-    /// Columns that enter a kernel: those of s, and of a where it is a number of columns.
+    /// Columns that enter a kernel: those of s, and of a where it is a number of columns or one more column of a space.
     columns: usize,
     scaling: Scaling,
     median: f64,
@@ -30,7 +38,8 @@ pub(super) fn choose(options: &EvaluationOptions, prepared: &Prepared<'_>) -> Re
     let d = prepared.log.states.columns();
     match options.features {
         Functions::Table => {
-            return Ok((per_action(Basis::table(states(prepared)?)?, prepared.arguments)?, None))
+            let count = states(prepared)?.max(options.n_features.unwrap_or(0));
+            return Ok((per_action(Basis::table(count)?, prepared.arguments)?, None));
         }
         Functions::Linear => {
             let columns = match prepared.arguments {
@@ -39,11 +48,41 @@ pub(super) fn choose(options: &EvaluationOptions, prepared: &Prepared<'_>) -> Re
             };
             return Ok((per_action(Basis::columns_of(columns)?.with_intercept(), prepared.arguments)?, None));
         }
-        Functions::Random | Functions::Atoms => {}
+        Functions::Random | Functions::Atoms | Functions::Growing | Functions::Network => {}
     }
     let ground = Ground::new(options, prepared)?;
     let bandwidth = ground.bandwidth()?;
     Ok((ground.basis(options.kernel.clone(), bandwidth, options.seed, ground.features())?, Some(bandwidth)))
+}
+
+/// What a space is made from that is no combination of fixed functions: for V and for its dual.
+pub(super) enum InSpace {
+    Growing { maps: [FeatureMap; 2], blocks: usize, unit: f64, bandwidth: f64 },
+    Network { scaling: Scaling, width: usize, seeds: [Seed; 2] },
+}
+
+/// The space of a value function.
+pub(super) fn space(options: &EvaluationOptions, prepared: &Prepared<'_>) -> Result<InSpace> {
+    let ground = Ground::new(options, prepared)?;
+    let seeds = [options.seed, Seed(options.seed.0 ^ 2)];
+    if options.features == Functions::Network {
+        let width = options.n_features.unwrap_or(WIDTH);
+        return Ok(InSpace::Network { scaling: ground.scaling, width, seeds });
+    }
+    let bandwidth = ground.bandwidth()?;
+    let map = |seed: Seed, features: usize| {
+        FeatureMap::new(options.kernel.clone(), bandwidth, features, seed, ground.scaling.clone())
+    };
+    let blocks = options.n_features.unwrap_or(GROWN).div_ceil(BLOCK);
+    let maps = [map(seeds[0], BLOCK)?, map(seeds[1], BLOCK)?];
+    let probe = Basis::features(map(options.seed, FEATURES)?)?;
+    let sampled = prepared.sample(PROBED, options.seed);
+    let operator = Bellman { discount: Discount::try_from(options.discount)? };
+    let saddle = SaddleClosedForm { operator, primal: probe.clone(), dual: probe };
+    let moments = saddle.moments(sampled.transitions()?, sampled.targets())?;
+    let all: Vec<usize> = (0..FEATURES).collect();
+    let unit = 1.0 / moments.curvature(&all, options.batch_size);
+    Ok(InSpace::Growing { maps, blocks, unit, bandwidth })
 }
 
 fn per_action(basis: Basis, arguments: Arguments) -> Result<Basis> {
@@ -82,7 +121,8 @@ fn states(prepared: &Prepared<'_>) -> Result<usize> {
 impl<'a> Ground<'a> {
     fn new(options: &'a EvaluationOptions, prepared: &'a Prepared<'a>) -> Result<Self> {
         let d = prepared.columns;
-        let columns = if let Arguments::OneOf(_) = prepared.arguments { d - 1 } else { d };
+        let in_space = matches!(options.features, Functions::Growing | Functions::Network);
+        let columns = if matches!(prepared.arguments, Arguments::OneOf(_)) && !in_space { d - 1 } else { d };
         let x: Vec<f32> = prepared.given.chunks_exact(d).flat_map(|row| &row[..columns]).copied().collect();
         let (rows, weights) = (Rows::single(&x, columns)?, vec![1.0; x.len() / columns]);
         options.kernel.check_domain(rows)?;
@@ -153,8 +193,11 @@ impl<'a> Ground<'a> {
                 Basis::features(FeatureMap::new(kernel, bandwidth, features, seed, self.scaling.clone())?)?
             }
         };
-        // A constant function has by far the largest eigenvalue, and steps would have to be short enough for it.
-        let basis = if self.options.method.is_stochastic() { basis } else { basis.with_intercept() };
-        per_action(basis, self.prepared.arguments)
+        let from_zero = self.options.method.is_stochastic() && !self.options.centred;
+        let basis = if from_zero { basis } else { basis.with_intercept() };
+        match self.columns == self.prepared.columns {
+            true => Ok(basis),
+            false => per_action(basis, self.prepared.arguments),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The value of a policy as one number, with an interval.
 
-use super::{product, Arguments, PolicyEvaluation, Successors};
+use super::value::product;
+use super::{Arguments, PolicyEvaluation, Successors};
 use crate::data::Rows;
 use crate::error::{in_range, Error, Result};
 use crate::random::{Address, BlockIndex, Seed, Stream};

@@ -113,6 +113,38 @@ impl<'a> Log<'a> {
         }
     }
 
+    /// γ' of a transition: zero where the process ended.
+    fn discount(&self, discount: f64, i: usize) -> f64 {
+        match (self.terminals[i], self.discounts) {
+            (true, _) => 0.0,
+            (false, None) => discount,
+            (false, Some(own)) => discount * f64::from(own[i]),
+        }
+    }
+
+    /// The constant c with E[ρ(r + γ'c − c)] = 0, which is E[r]/(1 − γ) where nothing ends; zero where there is none.
+    pub(super) fn constant(&self, discount: f64) -> f64 {
+        let mut sums = [0.0; 2];
+        for (i, &r) in self.rewards.iter().enumerate() {
+            let ratio = self.ratios.map_or(1.0, |ratios| f64::from(ratios[i]));
+            sums[0] += ratio * f64::from(r);
+            sums[1] += ratio * (1.0 - self.discount(discount, i));
+        }
+        let found = sums[0] / sums[1];
+        if found.is_finite() {
+            found
+        } else {
+            0.0
+        }
+    }
+
+    /// Rewards of what V is beside a constant: V = c + f where f has the rewards r + (γ' − 1)c.
+    pub(super) fn rewards_beside(&self, discount: f64, constant: f64) -> Vec<f32> {
+        let reward =
+            |(i, r): (usize, &f32)| (f64::from(*r) + (self.discount(discount, i) - 1.0) * constant) as f32;
+        self.rewards.iter().enumerate().map(reward).collect()
+    }
+
     /// The rows of each episode. Where nothing says that an episode ends, every transition is one of its own.
     pub fn episodes(&self) -> Vec<Range<usize>> {
         let n = self.states.len();

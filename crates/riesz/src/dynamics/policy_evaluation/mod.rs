@@ -1,43 +1,38 @@
 //! The value of a policy from logged transitions: V(s) = E[Σ_t γ^t r_t | s_0 = s] under the policy.
 
+mod checkpoint;
 mod choose;
 mod estimate;
+mod file;
 mod importance;
 mod log;
 mod options;
 mod points;
+mod solve;
 mod steps;
+mod value;
 
 pub use estimate::PolicyValue;
 pub use log::{Log, Successors};
 pub use options::{EvaluationOptions, Functions, Method};
 pub use points::Arguments;
 
-use crate::data::{tiles, Rows};
-use crate::driver::Control;
-use crate::error::{Error, Result};
-use crate::model::{Container, Stored};
+use crate::driver::{Control, Phase, Progress};
+use crate::error::{same_columns, Error, Result};
 use crate::operator::{Bellman, Discount};
-use crate::solver::{
-    choose_ridge, choose_ridges, DualForm, Moments, Ridges, SaddleClosedForm, Solution, PARTS,
-};
-use crate::space::{Basis, Linear};
-use faer::Mat;
+use crate::solver::{Moments, Ridges, SaddleClosedForm, PARTS};
+use crate::space::{FeatureExpansion, Linear, NetworkConfig, Nonlinearity, Optimiser};
+use choose::InSpace;
 use importance::Episodes;
-use points::{branches, Branch, Prepared, CHUNK};
+use points::Prepared;
 use serde::{Deserialize, Serialize};
+use solve::{adapted, solve, Stream, GROUPS};
+use steps::{Descent, History};
+use value::ValueFunction;
 
-/// Groups of episodes that errors are computed from, at most.
-const GROUPS: usize = 512;
-/// Ridges whose held-out error is at most this many times the least are as good, and the smallest is taken: the mean residual falls with
-/// the ridge long after the error of the value has begun to rise.
-const NEAR: f64 = 2.0;
-/// λ₁ of the saddle point at most, unless given: what shrinks the slowest directions of BᵀG⁻¹B is a bias of the value.
-const MOST: f64 = 1e-6;
-/// λ₂ unless given.
-const DUAL_RIDGE: f64 = 1e-6;
-/// Up to this many transitions a kernel model has an atom at every one (Algorithm 10).
-const ATOMS: usize = 2_000;
+/// Units of the steps of networks, V and dual: those of Adam are about how far every parameter moves, and where V is not the slower
+/// of the two they circle around each other.
+const ADAM_UNITS: [f64; 2] = [0.001, 0.01];
 
 /// An evaluated policy.
 ///
@@ -48,11 +43,13 @@ const ATOMS: usize = 2_000;
 pub struct PolicyEvaluation {
     header: Header,
     /// V or Q; none for importance sampling.
-    f: Option<Linear>,
+    f: Option<ValueFunction>,
     /// What each group of episodes adds to the coefficients, J×M.
     influences: Vec<f64>,
     /// Of methods that look at episodes: the estimate, and those of bootstrap samples, in order.
     replicates: Vec<f64>,
+    /// What a stream has said, where it may go on.
+    stream: Option<Stream>,
 }
 
 /// Everything about an evaluation that is not a tensor.
@@ -67,6 +64,8 @@ struct Header {
     transitions: usize,
     episodes: usize,
     estimate: Option<f64>,
+    #[serde(default)]
+    history: History,
 }
 
 /// What a fit chose.
@@ -81,7 +80,7 @@ pub struct EvaluationSummary {
     /// Columns of the states.
     #[serde(rename = "columns")]
     pub state_columns: usize,
-    /// Functions of the basis; none for importance sampling.
+    /// Functions of the basis, or parameters of a network; none for importance sampling.
     pub features: Option<usize>,
     /// σ, where there is one.
     pub bandwidth: Option<f64>,
@@ -93,6 +92,8 @@ pub struct EvaluationSummary {
     pub transitions: usize,
     /// Episodes.
     pub episodes: usize,
+    /// Of methods that take steps: how many were taken, and the mean objective since the last entry.
+    pub history: Vec<(u64, f64)>,
     /// Seed.
     pub seed: u64,
 }
@@ -103,20 +104,10 @@ impl PolicyEvaluation {
         options.check()?;
         log.check()?;
         options.check_discount(log.terminals)?;
+        options.check_checkpoint(control)?;
         control.start(options.max_time);
         let episodes = log.episodes();
-        let header = Header {
-            options: options.clone(),
-            arguments: Arguments::of(log)?,
-            state_columns: log.states.columns(),
-            bandwidth: None,
-            ridges: None,
-            held_out_error: None,
-            transitions: log.states.len(),
-            episodes: episodes.len(),
-            estimate: None,
-        };
-        let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates: Vec::new() };
+        let mut evaluation = Self::unfitted(options, log)?;
         if options.method.needs_episodes()
             && log.terminals.iter().chain(log.truncations.into_iter().flatten()).all(|end| !end)
         {
@@ -131,7 +122,69 @@ impl PolicyEvaluation {
         if options.method.needs_episodes() {
             evaluation.resample(log, &episodes)?;
         }
+        evaluation.count(log, &episodes);
+        control.checkpoint.as_ref().map_or(Ok(()), |policy| policy.discard())?;
         Ok(evaluation)
+    }
+
+    /// Evaluates a policy on the first part of a log, which settles the functions that V is a combination of; [`Self::partial_fit`]
+    /// goes on.
+    pub fn begin(options: &EvaluationOptions, log: &Log<'_>, control: &mut Control<'_>) -> Result<Self> {
+        options.check()?;
+        if !options.method.is_closed() {
+            return Err(Error::Conflict(format!(
+                "partial_fit adds to the sums of a closed form: method = dual_embedding, lstd, kernel_mdp or fitted_q, not {:?}",
+                options.method
+            )));
+        }
+        options.check_checkpoint(control)?;
+        log.check()?;
+        let mut evaluation = Self::unfitted(options, log)?;
+        evaluation.stream = Some(Stream::default());
+        evaluation.partial_fit(log, control)?;
+        Ok(evaluation)
+    }
+
+    /// Learns from further transitions: sums are added to, whatever their number, and the closed form solved again. What groups of
+    /// episodes add to the coefficients is known at the value function of their time.
+    pub fn partial_fit(&mut self, log: &Log<'_>, control: &mut Control<'_>) -> Result<()> {
+        log.check()?;
+        self.header.options.check_discount(log.terminals)?;
+        same_columns(self.header.state_columns, log.states.columns())?;
+        let Some(stream) =
+            self.stream.clone().filter(|_| Arguments::of(log).ok() == Some(self.header.arguments))
+        else {
+            return Err(Error::Conflict(
+                "further transitions need an evaluation that began with partial_fit, of the same states and actions".into(),
+            ));
+        };
+        control.start(None);
+        let episodes = log.episodes();
+        let stream = self.learn_linear(&Prepared::new(log)?, &episodes, stream, control)?;
+        self.stream = Some(stream);
+        self.count(log, &episodes);
+        Ok(())
+    }
+
+    fn unfitted(options: &EvaluationOptions, log: &Log<'_>) -> Result<Self> {
+        let header = Header {
+            options: options.clone(),
+            arguments: Arguments::of(log)?,
+            state_columns: log.states.columns(),
+            bandwidth: None,
+            ridges: None,
+            held_out_error: None,
+            transitions: 0,
+            episodes: 0,
+            estimate: None,
+            history: Vec::new(),
+        };
+        Ok(Self { header, f: None, influences: Vec::new(), replicates: Vec::new(), stream: None })
+    }
+
+    fn count(&mut self, log: &Log<'_>, episodes: &[std::ops::Range<usize>]) {
+        self.header.transitions += log.states.len();
+        self.header.episodes += episodes.len();
     }
 
     /// The value function.
@@ -141,10 +194,31 @@ impl PolicyEvaluation {
         episodes: &[std::ops::Range<usize>],
         control: &mut Control<'_>,
     ) -> Result<()> {
+        match self.header.options.features {
+            Functions::Growing | Functions::Network => self.learn_in_space(prepared, control),
+            _ => self.learn_linear(prepared, episodes, Stream::default(), control).map(|_| ()),
+        }
+    }
+
+    /// The value function as a combination of functions, which are chosen unless there are some; gives what was summed.
+    fn learn_linear(
+        &mut self,
+        prepared: &Prepared<'_>,
+        episodes: &[std::ops::Range<usize>],
+        mut stream: Stream,
+        control: &mut Control<'_>,
+    ) -> Result<Stream> {
         let options = &adapted(&self.header.options, prepared);
-        let (basis, bandwidth) = choose::choose(options, prepared)?;
-        control.check(0)?;
-        self.header.bandwidth = bandwidth;
+        let basis = match &self.f {
+            Some(ValueFunction::Linear(f)) => f.basis().clone(),
+            _ => {
+                control.report(Progress::new(Phase::Race, 0, 0, f64::NAN))?;
+                let (basis, bandwidth) = choose::choose(options, prepared)?;
+                self.header.bandwidth = bandwidth;
+                basis
+            }
+        };
+        control.report(Progress::new(Phase::Ridge, 0, 0, f64::NAN))?;
         let saddle = SaddleClosedForm {
             operator: Bellman { discount: Discount::try_from(options.discount)? },
             primal: basis.clone(),
@@ -152,22 +226,52 @@ impl PolicyEvaluation {
         };
         let zeros = vec![0.0; prepared.log.states.len()];
         prepared.with_transitions(|transitions| {
-            let parts = saddle.moments_in_parts(transitions, &zeros, PARTS)?;
+            stream.add(saddle.moments_in_parts(transitions, &zeros, PARTS)?);
             control.check(0)?;
-            let (mut solution, ridges, error) = solve(options, &parts)?;
+            let (mut solution, ridges, error) = solve(options, &stream.parts)?;
             (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
+            let moments = Moments::sum(stream.parts.iter())?;
             if options.method.is_stochastic() {
-                let curvature = Moments::sum(parts.iter())?.curvature(options.batch_size);
-                let theta = steps::descend(options, prepared, (basis.clone(), curvature), control)?;
-                solution.theta = Mat::from_fn(theta.len(), 1, |i, _| theta[i]);
+                (solution.theta, self.header.history) =
+                    steps::learn(options, prepared, (&basis, &moments), control)?;
             }
             let groups = log::groups(episodes, GROUPS);
-            let influences = saddle.influences(transitions, &zeros, &solution, &groups)?;
-            let n = zeros.len() as f64;
-            self.influences = influences.into_iter().flatten().map(|q| q / n).collect();
-            self.f = Some(Linear::with_coefficients(basis.clone(), solution.coefficients())?);
-            Ok(())
+            stream.add_scores(saddle.scores(transitions, &zeros, &solution.theta, &groups)?);
+            let influences = solution.influences(&stream.scores);
+            self.influences = influences.into_iter().flatten().map(|q| q / moments.rows).collect();
+            let f = Linear::with_coefficients(basis.clone(), solution.coefficients())?;
+            self.f = Some(ValueFunction::Linear(f));
+            Ok(stream)
         })
+    }
+
+    /// The value function by steps in a space that is no combination of fixed functions.
+    fn learn_in_space(&mut self, prepared: &Prepared<'_>, control: &mut Control<'_>) -> Result<()> {
+        let options = &self.header.options;
+        let constant = if options.centred { prepared.log.constant(options.discount) as f32 } else { 0.0 };
+        control.report(Progress::new(Phase::Race, 0, 0, f64::NAN))?;
+        let space = choose::space(options, prepared)?;
+        let descent =
+            |units: [f64; 2]| Descent { options, prepared, rewards: prepared.log.rewards.to_vec(), units };
+        let (f, history) = match space {
+            InSpace::Growing { maps: [map, dual], blocks, unit, bandwidth } => {
+                self.header.bandwidth = Some(bandwidth);
+                let f = FeatureExpansion::new(map, vec![constant]).limited_to(blocks);
+                let dual = FeatureExpansion::new(dual, vec![0.0]).limited_to(blocks);
+                let (f, history) = descent([unit; 2]).run((f, dual), control)?;
+                (ValueFunction::Growing(f), history)
+            }
+            InSpace::Network { scaling, width, seeds: [seed, dual] } => {
+                let (nonlinearity, optimiser) = (Nonlinearity::Tanh, Optimiser::ADAM);
+                let config = NetworkConfig { hidden: vec![width; 2], nonlinearity, optimiser };
+                let f = config.clone().build(scaling.clone(), vec![constant], seed)?;
+                let dual = config.build(scaling, vec![0.0], dual)?;
+                let (f, history) = descent(ADAM_UNITS).run((f, dual), control)?;
+                (ValueFunction::Network(f), history)
+            }
+        };
+        (self.f, self.header.history) = (Some(f), history);
+        Ok(())
     }
 
     /// The estimate from episodes, and those of bootstrap samples of them.
@@ -212,6 +316,7 @@ impl PolicyEvaluation {
             held_out_error,
             transitions,
             episodes,
+            history,
             ..
         } = &self.header;
         EvaluationSummary {
@@ -219,199 +324,14 @@ impl PolicyEvaluation {
             discount: options.discount,
             arguments: *arguments,
             state_columns: *state_columns,
-            features: self.f.as_ref().map(|f| f.basis().len()),
+            features: self.f.as_ref().map(ValueFunction::len),
             bandwidth: *bandwidth,
             ridges: *ridges,
             held_out_error: *held_out_error,
             transitions: *transitions,
             episodes: *episodes,
+            history: history.clone(),
             seed: options.seed.0,
         }
-    }
-
-    fn function(&self) -> Result<&Linear> {
-        self.f.as_ref().ok_or_else(|| {
-            Error::Conflict(
-                "importance sampling gives one number, the value at the start of episodes, and no function"
-                    .into(),
-            )
-        })
-    }
-
-    /// V at `states`: of what is done there as `policy` says, where values of actions were learnt.
-    pub fn value(&self, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<f64>> {
-        let m = self.function()?.basis().len();
-        let theta = self.plain_coefficients()?;
-        let mut out = Vec::with_capacity(states.len());
-        self.with_features(states, policy, |psi| {
-            out.extend(psi.chunks_exact(m).map(|psi| product(psi, &theta)));
-        })?;
-        Ok(out)
-    }
-
-    /// The standard errors of the same values: those of sums over independent episodes, to first order.
-    pub fn standard_errors(&self, states: Rows<'_>, policy: Successors<'_>) -> Result<Vec<f64>> {
-        let m = self.function()?.basis().len();
-        let groups = self.influences.len() / m;
-        let correction = groups as f64 / (groups as f64 - 1.0).max(1.0);
-        let (influences, mut out) = (self.plain_influences()?, Vec::with_capacity(states.len()));
-        self.with_features(states, policy, |psi| {
-            out.extend(psi.chunks_exact(m).map(|psi| {
-                let squares: f64 = influences.chunks_exact(m).map(|q| product(psi, q).powi(2)).sum();
-                (correction * squares).sqrt()
-            }));
-        })?;
-        Ok(out)
-    }
-
-    /// Tᵀθ, the coefficients of plain features.
-    fn plain_coefficients(&self) -> Result<Vec<f64>> {
-        let f = self.function()?;
-        let theta = f.coefficients();
-        let theta = f.basis().transposed(&Mat::from_fn(theta.len(), 1, |i, _| theta[i]));
-        Ok(theta.col_as_slice(0).to_vec())
-    }
-
-    /// The same of every group, J×M.
-    fn plain_influences(&self) -> Result<Vec<f64>> {
-        let (basis, q) = (self.function()?.basis(), &self.influences);
-        let m = basis.len();
-        let all = basis.transposed(&Mat::from_fn(m, q.len() / m, |i, j| q[j * m + i]));
-        Ok(all.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>()).collect())
-    }
-
-    /// Σ_a π(a | s) ψ₀(s, a) of some states at a time, n×M, ψ₀ the plain features.
-    fn with_features(
-        &self,
-        states: Rows<'_>,
-        policy: Successors<'_>,
-        mut work: impl FnMut(&[f32]),
-    ) -> Result<()> {
-        crate::error::same_columns(self.header.state_columns, states.columns())?;
-        states.check_finite("states")?;
-        let basis = self.function()?.basis();
-        let (d, m) = (basis.columns(), basis.len());
-        let all = branches(self.header.arguments, states, policy)?;
-        for start in (0..states.len()).step_by(CHUNK) {
-            let range = start..(start + CHUNK).min(states.len());
-            let mut sum = vec![0.0; range.len() * m];
-            for Branch { rows, probabilities } in &all {
-                let psi = features(basis, &rows[range.start * d..range.end * d])?;
-                for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
-                    let p = probabilities.as_ref().map_or(1.0, |p| p[range.start + i]);
-                    sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum += p * psi);
-                }
-            }
-            work(&sum);
-        }
-        Ok(())
-    }
-}
-
-/// ψ₀ of some rows.
-fn features(basis: &Basis, x: &[f32]) -> Result<Vec<f32>> {
-    use rayon::prelude::*;
-    let (d, m) = (basis.columns(), basis.len());
-    let n = x.len() / d;
-    let parts: Vec<Vec<f32>> = tiles(n)
-        .collect::<Vec<_>>()
-        .into_par_iter()
-        .map(|tile| {
-            let mut psi = vec![0.0; tile.len() * m];
-            basis.fill_plain(&x[tile.start * d..tile.end * d], &mut psi).map(|()| psi)
-        })
-        .collect::<Result<_>>()?;
-    Ok(parts.concat())
-}
-
-fn product(psi: &[f32], theta: &[f64]) -> f64 {
-    psi.iter().zip(theta).map(|(psi, theta)| f64::from(*psi) * theta).sum()
-}
-
-/// The settings of a basis that a method has by itself.
-fn adapted(options: &EvaluationOptions, prepared: &Prepared<'_>) -> EvaluationOptions {
-    let n = prepared.log.states.len();
-    let every = options.method == Method::KernelMdp
-        && options.features == Functions::Atoms
-        && options.n_features.is_none()
-        && n <= ATOMS;
-    match every {
-        true => EvaluationOptions { n_features: Some(n), ..options.clone() },
-        false => options.clone(),
-    }
-}
-
-/// θ by the method, its ridges, and the held-out error where they were chosen.
-fn solve(options: &EvaluationOptions, parts: &[Moments]) -> Result<(Solution, Ridges, Option<f64>)> {
-    let all = Moments::sum(parts.iter())?;
-    if matches!(options.method, Method::DualEmbedding | Method::DoublyRobust) {
-        let (ridges, error) = match (options.ridge, options.dual_ridge) {
-            (Some(primal), Some(dual)) => (Ridges { primal, dual }, None),
-            (primal, dual) => {
-                // With one basis for both functions the dual's ridge matters little, and a large one does harm.
-                choose_ridges(parts, DualForm::Free, (primal, dual.or(Some(DUAL_RIDGE))), (NEAR, MOST))
-                    .map(|(r, error)| (r, Some(error)))?
-            }
-        };
-        return Ok((all.solve(DualForm::Free, ridges)?, ridges, error));
-    }
-    let steps = options.iterations;
-    let fitted = |moments: &Moments, ridge: f64| moments.solve_fitted(ridge, steps);
-    let square = |moments: &Moments, ridge: f64| moments.solve_square(ridge).map(|solution| solution.theta);
-    let (ridge, error) = match (options.ridge, options.method) {
-        (Some(ridge), _) => (ridge, None),
-        (None, Method::FittedQ) => {
-            choose_ridge(parts, NEAR, fitted).map(|(ridge, error)| (ridge, Some(error)))?
-        }
-        (None, _) => choose_ridge(parts, NEAR, square).map(|(ridge, error)| (ridge, Some(error)))?,
-    };
-    let mut solution = all.solve_square(ridge)?;
-    if options.method == Method::FittedQ {
-        solution.theta = fitted(&all, ridge)?;
-    }
-    Ok((solution, Ridges { primal: ridge, dual: 0.0 }, error))
-}
-
-impl Stored for PolicyEvaluation {
-    const KIND: &'static str = "policy_evaluation";
-
-    fn store(&self, container: &mut Container) -> Result<()> {
-        let mut header = self.header.clone();
-        header.options.max_time = None;
-        container.set_field("policy_evaluation", &header)?;
-        container.insert("replicates", vec![self.replicates.len()], self.replicates.clone())?;
-        let Some(f) = &self.f else { return Ok(()) };
-        let m = f.basis().len();
-        f.basis().store(container, "basis")?;
-        container.insert("coefficients", vec![m], f.coefficients().to_vec())?;
-        container.insert("influences", vec![self.influences.len() / m, m], self.influences.clone())
-    }
-
-    fn restore(container: &mut Container) -> Result<Self> {
-        let header: Header = container.field("policy_evaluation")?;
-        header.options.check()?;
-        let d = header.state_columns;
-        crate::error::in_range("columns", d as f64, (1..=1 << 20).contains(&d), "[1, 2^20]")?;
-        let count = container.f64s("replicates")?.1.len();
-        let replicates = container.take_f64s("replicates", &[count])?;
-        let mut evaluation = Self { header, f: None, influences: Vec::new(), replicates };
-        if evaluation.header.options.method.has_function() {
-            let m = container.f64s("coefficients")?.1.len();
-            let coefficients = container.take_f64s("coefficients", &[m])?;
-            let groups = container.f64s("influences")?.1.len() / m.max(1);
-            evaluation.influences = container.take_f64s("influences", &[groups, m])?;
-            let basis = Basis::restore(container, "basis")?;
-            let columns = evaluation.header.arguments.columns(evaluation.header.state_columns);
-            if basis.columns() != columns || basis.len() != m {
-                return Err(Error::Format("the value function does not fit its arguments".into()));
-            }
-            evaluation.f = Some(Linear::with_coefficients(basis, coefficients)?);
-        }
-        let Header { options, estimate, .. } = &evaluation.header;
-        let wanted = options.method.needs_episodes();
-        if estimate.is_some() != wanted || evaluation.replicates.is_empty() == wanted {
-            return Err(Error::Format("an estimate from episodes is missing, or of another method".into()));
-        }
-        Ok(evaluation)
     }
 }

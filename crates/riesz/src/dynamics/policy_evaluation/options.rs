@@ -1,5 +1,6 @@
 //! What a user can say about the evaluation of a policy.
 
+use crate::driver::Control;
 use crate::error::{in_range, non_negative, positive, Error, Result};
 use crate::functions::Bandwidth;
 use crate::kernel::KernelSpec;
@@ -51,13 +52,18 @@ impl Method {
         !self.needs_episodes() || self == Self::DoublyRobust
     }
 
+    /// Whether sums over transitions are all it needs.
+    pub fn is_closed(self) -> bool {
+        matches!(self, Self::DualEmbedding | Self::Lstd | Self::KernelMdp | Self::FittedQ)
+    }
+
     /// Whether it takes steps.
     pub fn is_stochastic(self) -> bool {
         matches!(self, Self::EmbeddingSgd | Self::Td | Self::Gtd2 | Self::ResidualGradient)
     }
 }
 
-/// Which functions V is a combination of.
+/// Which functions V is a combination of, or the space that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Functions {
@@ -69,6 +75,10 @@ pub enum Functions {
     Table,
     /// The columns of the states, and a constant.
     Linear,
+    /// Random features of a kernel, of which every step draws some more until there are enough (Algorithms 6 to 8).
+    Growing,
+    /// A multi-layer perceptron with two hidden layers, by Adam.
+    Network,
 }
 
 impl FromStr for Method {
@@ -106,8 +116,10 @@ impl FromStr for Functions {
             "atoms" => Ok(Self::Atoms),
             "table" => Ok(Self::Table),
             "linear" => Ok(Self::Linear),
+            "growing" => Ok(Self::Growing),
+            "network" => Ok(Self::Network),
             _ => {
-                let expected = "atoms, random, table, linear";
+                let expected = "atoms, random, table, linear, growing, network";
                 Err(Error::Unknown { name: "features", value: text.into(), expected })
             }
         }
@@ -122,9 +134,10 @@ pub struct EvaluationOptions {
     pub method: Method,
     /// γ.
     pub discount: f64,
-    /// Which functions V is a combination of.
+    /// Which functions V is a combination of, or the space that it is in.
     pub features: Functions,
-    /// How many, where that is not given by the states; 512, or an eighth of the transitions where that is less.
+    /// How many, where that is not given by the states; 512, or an eighth of the transitions where that is less. The most of those
+    /// that grow, 1,024; the units of each hidden layer of a network, 64; states of a table at least.
     pub n_features: Option<usize>,
     /// Kernel family.
     pub kernel: KernelSpec,
@@ -140,13 +153,16 @@ pub struct EvaluationOptions {
     #[serde(alias = "n_passes")]
     pub passes: usize,
     /// Step size of V in units of 1/(λ + E‖φ‖²/B), λ the largest eigenvalue of E φφᵀ and B the transitions of a step: about where
-    /// steps become unstable, by themselves and by the noise of a batch.
+    /// steps become unstable, by themselves and by the noise of a batch. For a network in units of a thousandth, of Adam.
     pub step: f64,
-    /// Step size of the dual, likewise.
+    /// Step size of the dual, likewise; for a network in units of a hundredth.
     pub dual_step: f64,
     /// Whether steps fall like 1/√t and iterates are averaged with these weights, as published, rather than constant with the
     /// average of the last half.
     pub published: bool,
+    /// Whether steps learn V beside the constant c with E[r + γc − c] = 0, not to be published. That is the mean of V over the states of
+    /// the log where they are those that the policy visits, and what steps are slowest to learn; elsewhere it misleads them.
+    pub centred: bool,
     /// Steps of fitted Q evaluation.
     #[serde(alias = "n_iterations")]
     pub iterations: usize,
@@ -180,6 +196,7 @@ impl EvaluationOptions {
             step: 0.3,
             dual_step: 0.3,
             published: false,
+            centred: false,
             iterations: 1_000,
             n_bootstrap: 1_000,
             seed: Seed(0),
@@ -197,6 +214,18 @@ impl EvaluationOptions {
         if let Some(features) = self.n_features {
             in_range("n_features", features as f64, (1..=1 << 16).contains(&features), "[1, 2^16]")?;
         }
+        if matches!(self.features, Functions::Growing | Functions::Network) && !self.method.is_stochastic() {
+            return Err(Error::Conflict(format!(
+                "features = growing and features = network are learnt by steps: method = embedding_sgd, gtd2, td or \
+                 residual_gradient, not {:?}",
+                self.method
+            )));
+        }
+        if self.centred && self.published {
+            return Err(Error::Conflict(
+                "as published, steps start from zero: centred = true needs published = false".into(),
+            ));
+        }
         self.ridge.map_or(Ok(0.0), |ridge| non_negative("ridge", ridge))?;
         self.dual_ridge.map_or(Ok(0.0), |ridge| non_negative("dual_ridge", ridge))?;
         positive("batch_size", self.batch_size as f64)?;
@@ -211,6 +240,17 @@ impl EvaluationOptions {
             "[20, 2^20]",
         )?;
         self.max_time.map_or(Ok(0.0), |seconds| positive("max_time", seconds))?;
+        Ok(())
+    }
+
+    /// Refuses checkpoints of what is solved at once.
+    pub(super) fn check_checkpoint(&self, control: &Control<'_>) -> Result<()> {
+        if control.checkpoint.is_some() && !self.method.is_stochastic() {
+            return Err(Error::Conflict(format!(
+                "checkpoint is for methods that take steps, and this one is solved at once (method = {:?})",
+                self.method
+            )));
+        }
         Ok(())
     }
 

@@ -262,9 +262,10 @@ impl Sampled {
     }
 }
 
-/// Transitions a batch at a time, in a new random order in every pass.
+/// Transitions a batch at a time, in a new random order in every pass, with rewards of their own.
 pub(super) struct TransitionBatches<'a> {
     prepared: &'a Prepared<'a>,
+    rewards: Vec<f32>,
     next: Vec<f32>,
     size: usize,
     seed: Seed,
@@ -275,12 +276,12 @@ pub(super) struct TransitionBatches<'a> {
 }
 
 impl<'a> TransitionBatches<'a> {
-    pub(super) fn new(prepared: &'a Prepared<'a>, size: usize, seed: Seed) -> Self {
+    pub(super) fn new(prepared: &'a Prepared<'a>, rewards: Vec<f32>, size: usize, seed: Seed) -> Self {
         let n = prepared.log.states.len();
         let batch = Sampled { columns: prepared.columns, ..Sampled::default() };
         let next = prepared.drawn(seed);
-        let mut batches =
-            Self { prepared, next, size: size.min(n), seed, order: Vec::new(), pass: 0, at: 0..n, batch };
+        let (size, order) = (size.min(n), Vec::new());
+        let mut batches = Self { prepared, rewards, next, size, seed, order, pass: 0, at: 0..n, batch };
         batches.draw_order();
         batches
     }
@@ -288,6 +289,13 @@ impl<'a> TransitionBatches<'a> {
     /// Batches of a pass.
     pub(super) fn len(&self) -> usize {
         self.order.len().div_ceil(self.size)
+    }
+
+    /// Goes on after so many batches.
+    pub(super) fn seek(&mut self, batches: u64) {
+        self.pass = batches / self.len() as u64;
+        self.draw_order();
+        self.at.start = batches as usize % self.len() * self.size;
     }
 
     fn draw_order(&mut self) {
@@ -310,7 +318,8 @@ where
         let some = &self.order[self.at.start..end];
         self.at.start = end;
         let Prepared { given, log, arguments, .. } = self.prepared;
-        self.batch.take(given, &self.next, log, *arguments, some);
+        let log = Log { rewards: &self.rewards, ..**log };
+        self.batch.take(given, &self.next, &log, *arguments, some);
         let Sampled { zeros, ones, .. } = &self.batch;
         let (targets, weights) = (&zeros[..some.len()], &ones[..some.len()]);
         Ok(Some(Samples { batch: self.batch.transitions()?, targets, weights }))

@@ -9,7 +9,6 @@ pub use moments::{Moments, Ridges, Solution};
 use super::{Addend, Sums};
 use crate::data::{Rows, TILE};
 use crate::error::{same_columns, same_rows, Error, Result};
-use crate::linalg::lu;
 use crate::operator::{Conditional, Points};
 use crate::space::Basis;
 use faer::linalg::matmul::matmul;
@@ -135,22 +134,20 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         Ok(Listed { points, given, constants, targets, outputs: targets.len() / n })
     }
 
-    /// ψ̃ on some rows, row-major; φ on the same rows is ψ at a point where both bases and both rows are the same.
-    fn combined(
-        &self,
-        listed: &Listed<'_>,
-        range: Range<usize>,
-        phi: &[f32],
-        fill: Fill,
-    ) -> Result<Vec<f32>> {
-        let m = self.primal.len();
-        let (mut x, mut psi, mut sum) = (Vec::new(), vec![0.0; range.len() * m], vec![0.0; range.len() * m]);
+    /// φ and ψ̃ of some rows, row-major. φ is ψ at a point where both bases and both rows are the same: not another rounding of it,
+    /// which near-dependent atoms would magnify. For the same reason features are combined after `fill` has transformed them.
+    fn features(&self, listed: &Listed<'_>, range: Range<usize>, fill: Fill) -> Result<(Vec<f32>, Vec<f32>)> {
+        let (n, m) = (range.len(), self.primal.len());
+        let (mut x, mut phi) = (Vec::new(), vec![0.0; n * self.dual.len()]);
+        fill(&self.dual, listed.given.tile(range.clone(), &mut x), &mut phi)?;
+        let (mut psi, mut sum) = (Vec::new(), vec![0.0; n * m]);
         for Points { rows, factors } in &listed.points {
             let shared = self.primal.is(&self.dual) && rows.is(&listed.given);
             if !shared {
+                psi.resize(n * m, 0.0);
                 fill(&self.primal, rows.tile(range.clone(), &mut x), &mut psi)?;
             }
-            let psi = if shared { phi } else { &psi };
+            let psi = if shared { &phi } else { &psi };
             for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
                 let factor = factors.at(range.start + i);
                 if factor != 0.0 {
@@ -158,67 +155,52 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                 }
             }
         }
-        Ok(sum)
-    }
-
-    fn given(&self, listed: &Listed<'_>, range: Range<usize>, fill: Fill) -> Result<Vec<f32>> {
-        let (mut x, mut phi) = (Vec::new(), vec![0.0; range.len() * self.dual.len()]);
-        fill(&self.dual, listed.given.tile(range, &mut x), &mut phi)?;
-        Ok(phi)
+        Ok((phi, sum))
     }
 
     /// The moments of one leaf, on one thread, in single precision.
-    fn leaf(&self, listed: &Listed<'_>, range: Range<usize>) -> Result<Moments> {
-        let (n, m, k, c) = (range.len(), self.primal.len(), self.dual.len(), listed.outputs);
-        let phi = self.given(listed, range.clone(), Basis::fill)?;
-        let psi = self.combined(listed, range.clone(), &phi, Basis::fill)?;
-        let psi = MatRef::from_row_major_slice(&psi, n, m);
-        let phi = MatRef::from_row_major_slice(&phi, n, k);
-        let own = range.start * c..range.end * c;
-        let targets = MatRef::from_row_major_slice(&listed.targets[own.clone()], n, c);
-        let constants = MatRef::from_row_major_slice(&listed.constants[own], n, c);
-        let mut gram = Mat::<f32>::zeros(k, k);
-        let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
-        triangular::matmul(
-            gram.as_mut(),
-            lower,
-            Accum::Replace,
-            phi.transpose(),
-            full,
-            phi,
-            full,
-            1.0,
-            Par::Seq,
-        );
-        Ok(Moments {
-            rows: n as f64,
-            gram: wide(gram.as_ref()),
-            cross: product(phi, psi),
-            dual_target: product(phi, targets),
-            dual_constant: product(phi, constants),
-            primal_target: product(psi, targets),
-        })
+    fn leaf(&self, listed: &Listed<'_>, leaf: Range<usize>) -> Result<Moments> {
+        let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
+        let mut sums =
+            [(k, k), (k, m), (k, c), (k, c), (m, c)].map(|(rows, columns)| Mat::zeros(rows, columns));
+        for start in leaf.clone().step_by(TILE) {
+            let tile = start..(start + TILE).min(leaf.end);
+            let (n, own) = (tile.len(), tile.start * c..tile.end * c);
+            let (phi, psi) = self.features(listed, tile, Basis::fill)?;
+            let [phi, psi] = [(&phi, k), (&psi, m)].map(|(rows, m)| MatRef::from_row_major_slice(rows, n, m));
+            let targets = MatRef::from_row_major_slice(&listed.targets[own.clone()], n, c);
+            let constants = MatRef::from_row_major_slice(&listed.constants[own], n, c);
+            let [gram, others @ ..] = &mut sums;
+            let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+            let transposed = phi.transpose();
+            triangular::matmul(gram.as_mut(), lower, Accum::Add, transposed, full, phi, full, 1.0, Par::Seq);
+            let factors = [(phi, psi), (phi, targets), (phi, constants), (psi, targets)];
+            for (sum, (a, b)) in others.iter_mut().zip(factors) {
+                matmul(sum.as_mut(), Accum::Add, a.transpose(), b, 1.0, Par::Seq);
+            }
+        }
+        let wide = |a: Mat<f32>| Mat::from_fn(a.nrows(), a.ncols(), |i, j| f64::from(a[(i, j)]));
+        let [gram, cross, dual_target, dual_constant, primal_target] = sums.map(wide);
+        Ok(Moments { rows: leaf.len() as f64, gram, cross, dual_target, dual_constant, primal_target })
     }
 
-    /// Influences of samples on θ: for every group of rows the sum of H⁻¹BᵀG⁻¹ φ r over its rows, r = (T f)(s) − y; J×(M·C).
-    /// θ̂ − θ is about −(1/n) times the sum of all, from which come errors and bootstrap samples.
-    pub fn influences<'a>(
+    /// For every group of rows the sum of φ r over its rows, r = (T f)(s) − y at θ; K×C.
+    pub fn scores<'a>(
         &self,
         batch: T::Batch<'a>,
         targets: &'a [f32],
-        solution: &Solution,
+        theta: &Mat<f64>,
         groups: &[Range<usize>],
-    ) -> Result<Vec<Vec<f64>>> {
+    ) -> Result<Vec<Mat<f64>>> {
         let listed = self.list(batch, targets)?;
         let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
         // θᵀψ = (Tᵀθ)ᵀψ₀ and Σφr = T Σφ₀r for features ψ = Tψ₀: plain ones are cheaper.
-        let theta = self.primal.transposed(&solution.theta);
-        let one = |group: &Range<usize>| -> Result<Vec<f64>> {
+        let theta = self.primal.transposed(theta);
+        let one = |group: &Range<usize>| -> Result<Mat<f64>> {
             let mut sum = Mat::<f64>::zeros(k, c);
             for start in group.clone().step_by(TILE) {
                 let range = start..(start + TILE).min(group.end);
-                let phi = self.given(&listed, range.clone(), Basis::fill_plain)?;
-                let psi = self.combined(&listed, range.clone(), &phi, Basis::fill_plain)?;
+                let (phi, psi) = self.features(&listed, range.clone(), Basis::fill_plain)?;
                 for (i, at) in (range.start * c..range.end * c).enumerate() {
                     let (i, o) = (i / c, i % c);
                     let value = |(psi, theta): (&f32, &f64)| f64::from(*psi) * theta;
@@ -228,21 +210,8 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                     sums.for_each(|(sum, phi)| *sum += residual * f64::from(*phi));
                 }
             }
-            let sum = self.dual.transformed(&sum);
-            let influence = lu::product(solution.sensitivity.transpose(), sum.as_ref());
-            Ok((0..m * c).map(|i| influence[(i / c, i % c)]).collect())
+            Ok(self.dual.transformed(&sum))
         };
         groups.par_iter().with_max_len(1).map(one).collect()
     }
-}
-
-/// AᵀB in single precision, widened.
-fn product(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> Mat<f64> {
-    let mut out = Mat::<f32>::zeros(a.ncols(), b.ncols());
-    matmul(out.as_mut(), Accum::Replace, a.transpose(), b, 1.0, Par::Seq);
-    wide(out.as_ref())
-}
-
-fn wide(a: MatRef<'_, f32>) -> Mat<f64> {
-    Mat::from_fn(a.nrows(), a.ncols(), |i, j| f64::from(a[(i, j)]))
 }

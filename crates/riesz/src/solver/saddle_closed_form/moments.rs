@@ -3,8 +3,10 @@
 use crate::error::{non_negative, Error, Result};
 use crate::linalg::cholesky::{add_square, Cholesky, SINGLE};
 use crate::linalg::lu;
+use crate::model::Container;
 use crate::solver::{Addend, DualForm};
 use faer::Mat;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// λ₁ and λ₂ of [`super::SaddleClosedForm`], in units of the mean of a diagonal.
@@ -26,7 +28,7 @@ impl Ridges {
 }
 
 /// Sums over transitions.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Moments {
     /// Rows.
     pub rows: f64,
@@ -65,6 +67,17 @@ impl Solution {
         let c = self.theta.ncols();
         (0..self.theta.nrows() * c).map(|i| self.theta[(i / c, i % c)]).collect()
     }
+
+    /// Influences of groups of samples on θ from their scores: H⁻¹BᵀG⁻¹ Σφr, J×(M·C). θ̂ − θ is about −(1/n) times the sum of
+    /// all, from which come errors and bootstrap samples.
+    pub fn influences(&self, scores: &[Mat<f64>]) -> Vec<Vec<f64>> {
+        let influence = |score: &Mat<f64>| {
+            let influence = lu::product(self.sensitivity.transpose(), score.as_ref());
+            let (m, c) = (influence.nrows(), influence.ncols());
+            (0..m * c).map(|i| influence[(i / c, i % c)]).collect()
+        };
+        scores.par_iter().with_max_len(1).map(influence).collect()
+    }
 }
 
 impl Moments {
@@ -75,6 +88,40 @@ impl Moments {
             sum.add(part);
             sum
         }))
+    }
+
+    /// Adds the sums to a container under `name`.
+    pub(crate) fn store(&self, container: &mut Container, name: &str) -> Result<()> {
+        container.set_field(name, &self.rows)?;
+        for (part, matrix) in [
+            ("gram", &self.gram),
+            ("cross", &self.cross),
+            ("dual_target", &self.dual_target),
+            ("dual_constant", &self.dual_constant),
+            ("primal_target", &self.primal_target),
+        ] {
+            let (rows, columns) = (matrix.nrows(), matrix.ncols());
+            let values: Vec<f64> = (0..rows * columns).map(|i| matrix[(i / columns, i % columns)]).collect();
+            container.insert(&format!("{name}.{part}"), vec![rows, columns], values)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out what [`Moments::store`] added, of one output and one basis of M functions for both spaces.
+    pub(crate) fn restore(container: &mut Container, name: &str, m: usize) -> Result<Self> {
+        let rows = container.field(name)?;
+        let mut take = |part: &str, columns: usize| -> Result<Mat<f64>> {
+            let values = container.take_f64s(&format!("{name}.{part}"), &[m, columns])?;
+            Ok(Mat::from_fn(m, columns, |i, j| values[i * columns + j]))
+        };
+        Ok(Self {
+            rows,
+            gram: take("gram", m)?,
+            cross: take("cross", m)?,
+            dual_target: take("dual_target", 1)?,
+            dual_constant: take("dual_constant", 1)?,
+            primal_target: take("primal_target", 1)?,
+        })
     }
 
     /// The lower triangle of E[φφᵀ] + λ₂I, factorised.
@@ -210,11 +257,18 @@ impl Moments {
         Mat::from_fn(m, m, |i, j| (stays(i, j) + self.cross[(i, j)]) / self.gram[(i, i)])
     }
 
-    /// λ + E‖φ‖²/B, λ the largest eigenvalue of E φφᵀ to about a per cent (64 steps of the power method): one over the steps that
-    /// batches of B samples can take.
-    pub fn curvature(&self, batch: usize) -> f64 {
-        let k = self.gram.nrows();
-        let entry = |i: usize, j: usize| if i >= j { self.gram[(i, j)] } else { self.gram[(j, i)] };
+    /// G⁻¹Bθ: the coefficients of E[T f | x] in the span of φ, but for constants of T.
+    pub(crate) fn regressed(&self, ridge: f64, theta: &Mat<f64>) -> Result<Mat<f64>> {
+        let mut right = lu::product(self.cross.as_ref(), theta.as_ref()) * faer::Scale(1.0 / self.rows);
+        solve_columns(&self.factor(ridge)?, &mut right);
+        Ok(right)
+    }
+
+    /// λ + E‖φ‖²/B, λ the largest eigenvalue of E φφᵀ to about a per cent (64 steps of the power method), of the functions at some
+    /// places: one over the steps that batches of B samples can take.
+    pub fn curvature(&self, places: &[usize], batch: usize) -> f64 {
+        let k = places.len();
+        let entry = |i: usize, j: usize| self.gram[(places[i.max(j)], places[i.min(j)])];
         let gram = Mat::from_fn(k, k, |i, j| entry(i, j) / self.rows);
         let mut x = Mat::from_fn(k, 1, |i, _| 1.0 + 1e-3 * (i % 7) as f64);
         let mut value = 0.0;

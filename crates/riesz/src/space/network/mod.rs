@@ -9,12 +9,13 @@ pub use layers::Nonlinearity;
 pub use optimiser::Optimiser;
 
 use super::average::{is_zero, RunningAverage};
-use super::{check_columns, Averaged, Averaging, Function, Space, Terms};
+use super::{check_columns, take_all, Averaged, Averaging, Function, Space, Storable, Terms};
 use crate::compute::{add_in_order, check_length};
 use crate::data::Rows;
 use crate::error::{in_range, Error, Result};
 use crate::kernel::Scaling;
 use crate::memory::room;
+use crate::model::Container;
 use crate::random::{uniform_open, Address, BlockIndex, Seed, Stream};
 use layers::{Layers, ROWS};
 use rayon::prelude::*;
@@ -101,6 +102,8 @@ pub struct NetworkParts {
     pub average: Vec<f64>,
 }
 
+/// What a file holds of a network in single precision.
+const TENSORS: [&str; 5] = ["shift", "scale", "offset", "parameters", "moments"];
 /// Most layers of weights.
 const MOST_LAYERS: usize = 8;
 /// Bytes that a parameter takes: itself, its moments, its average and its gradients.
@@ -292,5 +295,29 @@ impl Averaged for Network {
             mean.theta = average.parts().flatten().collect();
         }
         mean
+    }
+}
+
+impl Storable for Network {
+    fn store(&self, container: &mut Container, name: &str) -> Result<()> {
+        let NetworkParts { parameters, moments, average, .. } = self.parts();
+        container.set_field(name, &self.parts())?;
+        let Scaling { shift, scale } = self.scaling.clone();
+        let single = [shift, scale, self.offset.clone(), parameters, moments];
+        for (part, values) in TENSORS.into_iter().zip(single) {
+            container.insert(&format!("{name}.{part}"), vec![values.len()], values)?;
+        }
+        container.insert(&format!("{name}.average"), vec![average.len()], average)
+    }
+
+    fn restore(container: &mut Container, name: &str) -> Result<Self> {
+        let parts: NetworkParts = container.field(name)?;
+        let average = format!("{name}.average");
+        let count = container.f64s(&average)?.1.len();
+        let average = container.take_f64s(&average, &[count])?;
+        let mut take = |k: usize| take_all(container, &format!("{name}.{}", TENSORS[k]));
+        let (scaling, offset) = (Scaling { shift: take(0)?, scale: take(1)? }, take(2)?);
+        let parts = NetworkParts { parameters: take(3)?, moments: take(4)?, average, ..parts };
+        Self::from_parts(scaling, offset, parts)
     }
 }

@@ -1,5 +1,7 @@
 //! Functions of inputs that a transformation should not change: invariance learning, and learning from noisy inputs.
 
+mod steps;
+
 use super::bandwidth;
 use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
@@ -14,6 +16,17 @@ use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use crate::solver::{self, choose_ridges, DualForm, Ridges, SaddleClosedForm, PARTS};
 use crate::space::{Basis, Function, Linear};
 use serde::{Deserialize, Serialize};
+
+/// ℓ of [`InvariantFunction`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InvarianceLoss {
+    /// ½(u − y)², for each output.
+    #[default]
+    Square,
+    /// −log of the probability of the class, the one whose target is the largest; outputs are log-odds.
+    Logistic,
+}
 
 /// Settings of [`InvariantFunction`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +44,11 @@ pub struct InvarianceOptions {
     pub ridge: Option<f64>,
     /// λ₂, likewise.
     pub dual_ridge: Option<f64>,
+    /// ℓ. By the logistic loss f is learnt in steps from that of the square loss, whose ridges these are.
+    pub loss: InvarianceLoss,
+    /// Passes of the steps over the rows.
+    #[serde(alias = "n_passes")]
+    pub passes: usize,
     /// Seed.
     #[serde(alias = "random_state")]
     pub seed: Seed,
@@ -50,6 +68,8 @@ impl InvarianceOptions {
             standardise: true,
             ridge: None,
             dual_ridge: None,
+            loss: InvarianceLoss::Square,
+            passes: 50,
             seed: Seed(0),
         }
     }
@@ -65,6 +85,7 @@ impl InvarianceOptions {
         }
         self.ridge.map_or(Ok(0.0), |ridge| non_negative("ridge", ridge))?;
         self.dual_ridge.map_or(Ok(0.0), |ridge| non_negative("dual_ridge", ridge))?;
+        positive("n_passes", self.passes as f64)?;
         Ok(())
     }
 }
@@ -96,10 +117,11 @@ impl Virtual<'_> {
     }
 }
 
-/// f whose mean over samples z of p(z | x) predicts y: min E ½(E[f(z) | x] − y)² (thesis 5.2), with as few as one z for each x.
+/// f whose mean over samples z of p(z | x) predicts y: min E ℓ_y(E[f(z) | x]) (thesis 5.2), with as few as one z for each x.
 ///
-/// f and its dual are combinations of kernel atoms, f at samples z and the dual at inputs x; the saddle point is solved in
-/// closed form, targets in units of their deviation. What is predicted at x is the mean of f over new samples of x.
+/// f and its dual are combinations of kernel atoms, f at samples z and the dual at inputs x; for the square loss the saddle point is
+/// solved in closed form, targets in units of their deviation, and for the logistic loss Embedding-SGD takes steps. What is
+/// predicted at x is the mean of f over new samples of x.
 #[derive(Clone, Debug)]
 pub struct InvariantFunction {
     header: Header,
@@ -231,12 +253,23 @@ impl InvariantFunction {
         };
         let parts = saddle.moments_in_parts(batch, &targets, PARTS)?;
         control.check(0)?;
+        let moments = solver::Moments::sum(parts.iter())?;
         let ridges = match (options.ridge, options.dual_ridge) {
             (Some(primal), Some(dual)) => Ridges { primal, dual },
             (primal, dual) => choose_ridges(&parts, DualForm::Free, (primal, dual), bandwidth::NEAR)?.0,
         };
-        let solution = solver::Moments::sum(parts.iter())?.solve(DualForm::Free, ridges)?;
-        let f = Linear::with_coefficients(saddle.primal, solution.coefficients())?;
+        let mut solution = moments.solve(DualForm::Free, ridges)?;
+        let (f, units) = match options.loss {
+            InvarianceLoss::Square => {
+                (Linear::with_coefficients(saddle.primal, solution.coefficients())?, units)
+            }
+            InvarianceLoss::Logistic => {
+                in_units(&mut solution.theta, &units);
+                let bases = (saddle.primal, saddle.dual, &moments);
+                let f = steps::descend(options, data, bases, (&solution.theta, ridges.dual), control)?;
+                (f, vec![Unit::IDENTITY; c])
+            }
+        };
         let header = Header {
             options: options.clone(),
             bandwidth,
@@ -276,6 +309,15 @@ impl InvariantFunction {
             samples: *samples,
             seed: options.seed.0,
         }
+    }
+}
+
+/// Coefficients, of which the last is that of the function one, in the units of the targets.
+fn in_units(theta: &mut faer::Mat<f64>, units: &[Unit]) {
+    let last = theta.nrows() - 1;
+    for (o, unit) in units.iter().enumerate() {
+        theta.col_as_slice_mut(o).iter_mut().for_each(|value| *value *= unit.factor);
+        theta[(last, o)] += unit.offset;
     }
 }
 
