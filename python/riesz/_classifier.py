@@ -80,7 +80,7 @@ class KernelClassifier(Labels, KernelMachine):
         -------
         self
         """
-        X, y = self._labelled(X, y, reset=True)
+        X, y = self._labelled(X, y, reset=True, weights=sample_weight)
         classes, labels = np.unique(y, return_inverse=True)
         weights = self._weights(classes, labels, sample_weight)
         machine = self._learn(X, labels.astype(np.float32), weights, len(classes), streaming=False)
@@ -115,7 +115,7 @@ class KernelClassifier(Labels, KernelMachine):
                 "class_weight = 'balanced' needs all rows; pass a dict to partial_fit"
             )
         first = not self.__sklearn_is_fitted__()
-        X, y = self._labelled(X, y, reset=first)
+        X, y = self._labelled(X, y, reset=first, weights=sample_weight)
         known = self._known(classes)
         labels = positions(known, y)
         weights = self._weights(known, labels, sample_weight)
@@ -185,7 +185,7 @@ class KernelClassifier(Labels, KernelMachine):
         labels = codes.astype(np.intp)
         weights = self._weights(found, labels, None)
         machine = self._learn(rows, labels.astype(np.float32), weights, len(names), streaming=False)
-        describe(self, rows.names, rows.shape[1], rows.target)
+        describe(self, rows.names, rows.shape[1], rows.target, rows.codings)
         return self._named(machine, found)
 
     def _stream_labels(

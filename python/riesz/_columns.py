@@ -1,138 +1,132 @@
-"""Columns of tables (pandas, polars, Arrow), told by name and type, and laid side by side."""
+"""Columns of tables (pandas, polars, Arrow), told by name and type, and what becomes of them."""
 
-import numbers
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import validation
 
+from riesz import _coding
 from riesz._errors import InvalidInput
-
-# Columns and rows that are laid side by side at a time: a line of the cache, and what it holds.
-_COLUMNS, _ROWS = 16, 2048
-_SINGLE = {"float32", "Float32", "float"}
+from riesz._tables import Table, is_table
 
 
-def validate_data(estimator: Any, X: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
+def validate_data(
+    estimator: Any,
+    X: Any,
+    *y: Any,
+    reset: bool = True,
+    weights: Any = None,
+    **checks: Any,
+) -> Any:
     """Check data as scikit-learn does, which compares names of columns, and their types beside.
 
-    Columns that hold no numbers are refused by name, and so are truth values where the fit had
-    numbers. Numbers where it had truth values are taken: files know no others. The columns of a
-    table are laid side by side without a copy of the whole in another form.
+    Columns that hold no numbers are refused by name, unless the estimator takes categories, and so
+    are truth values where the fit had numbers. Numbers where it had truth values are taken: files
+    know no others. The columns of a table are laid side by side without a copy of the whole in
+    another form.
     """
-    types = types_of(X)
-    if types is None or y or any(str(dtype).startswith("Sparse") for dtype in _dtypes(X)):
+    if not is_table(X) or y or (table := Table(X)).is_sparse():
         data = validation.validate_data(estimator, X, *y, reset=reset, **checks)
-    else:
-        validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
-        rows = _side_by_side(X, _precision(estimator, X, checks.get("dtype")))
-        data = validation.check_array(rows, input_name="X", estimator=estimator, **checks)
+        if reset:
+            estimator._feature_types = None
+        return _coded(estimator, data, reset=reset, weights=weights)
+    categories = _categories(estimator, table)
+    types = _types(table, categories)
+    validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if not reset:
+        _compare(estimator, table, types)
+    codings = _codings(estimator, table, categories, reset=reset, weights=weights)
+    dtype = _precision(estimator, table, checks.get("dtype"))
+    rows = table.side_by_side(dtype) if codings is None else _coding.encode(table, codings, dtype)
+    data = validation.check_array(rows, input_name="X", estimator=estimator, **checks)
     if reset:
         estimator._feature_types = types
-        return data
-    fitted = getattr(estimator, "_feature_types", None)
-    if types and fitted:
-        pairs = zip(_names(X), fitted, types, strict=True)
-        retyped = [repr(name) for name, *kinds in pairs if kinds == ["number", "boolean"]]
-        if retyped:
-            raise InvalidInput(
-                f"numbers were fitted where there are truth values now: {', '.join(retyped)};"
-                " give these columns the type they had"
-            )
     return data
 
 
 def in_precision_of(X: Any, values: NDArray[Any]) -> NDArray[Any]:
     """Return answers in the precision of a table, whose rows may have been laid in single."""
-    if not _is_table(X) or _is_single(X):
+    if not is_table(X) or Table(X).is_single():
         return values
     return values.astype(np.float64, copy=False)
 
 
-def types_of(X: Any) -> list[str] | None:
-    """Return "number" or "boolean" for every column of a table, None for other containers."""
-    if not _is_table(X):
-        return None
-    dtypes = _dtypes(X)
-    types = [_type(dtype, X, place) for place, dtype in enumerate(dtypes)]
-    if None in types:
-        bad = [
-            f"{name!r} ({dtype})"
-            for name, dtype, kind in zip(_names(X), dtypes, types, strict=True)
-            if kind is None
-        ]
+def _types(table: Table, categories: list[int]) -> list[str]:
+    """Return the types of the columns, or refuse those that are neither numbers nor categories."""
+    types = table.types()
+    columns = zip(table.names(), table.dtypes(), types, strict=True)
+    bad = [
+        f"{name!r} ({dtype})"
+        for place, (name, dtype, kind) in enumerate(columns)
+        if kind is None or (kind == "category" and place not in categories)
+    ]
+    if bad:
         raise InvalidInput(f"no numbers in {', '.join(bad)}; encode or drop these columns first")
     return [str(kind) for kind in types]
 
 
-def _is_table(X: Any) -> bool:
-    return hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+def _compare(estimator: Any, table: Table, types: list[str]) -> None:
+    """Refuse columns of another type than the fit had."""
+    words = {"number": "numbers", "boolean": "truth values", "category": "categories"}
+    retyped: dict[tuple[str, str], list[str]] = {}
+    fitted = getattr(estimator, "_feature_types", None) or types
+    for name, old, new in zip(table.names(), fitted, types, strict=True):
+        if old != new and (old, new) != ("boolean", "number"):
+            retyped.setdefault((words[old], words[new]), []).append(repr(name))
+    for (old, new), names in retyped.items():
+        raise InvalidInput(
+            f"{old} were fitted where there are {new} now: {', '.join(names)};"
+            " give these columns the type they had"
+        )
 
 
-def _is_single(X: Any) -> bool:
-    return {str(dtype) for dtype in _dtypes(X)} <= _SINGLE
+def _coded(estimator: Any, data: Any, *, reset: bool, weights: ArrayLike | None) -> Any:
+    """Return the rows of an array, categories and missing numbers as the estimator has them."""
+    if not isinstance(data, np.ndarray):
+        if reset:
+            estimator._codings = None
+        return data
+    table = Table(data)
+    categories = _categories(estimator, table) if reset else []
+    codings = _codings(estimator, table, categories, reset=reset, weights=weights)
+    return data if codings is None else _coding.encode(table, codings, data.dtype)
 
 
-def _dtypes(X: Any) -> list[Any]:
-    return list(X.dtypes) if hasattr(X, "dtypes") else list(X.schema.types)
+def _codings(
+    estimator: Any,
+    table: Table,
+    categories: list[int],
+    *,
+    reset: bool,
+    weights: ArrayLike | None,
+) -> list[_coding.Coding] | None:
+    """Return what becomes of the columns, which a fit finds out."""
+    if not _takes_categories(estimator):
+        return None
+    if reset:
+        shares = None if weights is None else np.asarray(weights, float)
+        if shares is not None and shares.shape != (table.rows,):
+            shares = None  # which is refused when weights are looked at
+        estimator._codings = _coding.learn(table, categories, shares)
+    found: list[_coding.Coding] | None = estimator._codings
+    return found
 
 
-def _names(X: Any) -> list[Any]:
-    return list(X.columns) if hasattr(X, "dtypes") else list(X.schema.names)
+def _categories(estimator: Any, table: Table) -> list[int]:
+    """Return the columns that are categories."""
+    if not _takes_categories(estimator):
+        return []
+    return _coding.categories_of(table, estimator.categorical_features)
 
 
-def _type(dtype: Any, X: Any, place: int) -> str | None:
-    numeric = getattr(dtype, "is_numeric", None)
-    if callable(numeric):  # polars
-        return "number" if numeric() else "boolean" if str(dtype) == "Boolean" else None
-    if not hasattr(X, "dtypes"):  # Arrow
-        name = str(dtype)
-        number = name.startswith(("int", "uint", "float", "halffloat", "double"))
-        return "number" if number else "boolean" if name == "bool" else None
-    kind = getattr(dtype, "kind", None)
-    if kind == "O" and str(dtype) == "object":
-        values = X.iloc[:, place]
-        real = all(isinstance(value, numbers.Real) for value in values)
-        kind = "f" if real and not any(isinstance(value, bool) for value in values) else None
-    return {"i": "number", "u": "number", "f": "number", "b": "boolean"}.get(str(kind))
+def _takes_categories(estimator: Any) -> bool:
+    return hasattr(estimator, "categorical_features")
 
 
-def _precision(estimator: Any, X: Any, accepted: Any) -> DTypeLike:
+def _precision(estimator: Any, table: Table, accepted: Any) -> DTypeLike:
     """Return the type of rows: single where the estimator computes in it, or nothing is lost."""
     if not isinstance(accepted, tuple):
         return np.float64 if accepted is None else accepted
-    single = getattr(estimator, "_single", False) or _is_single(X)
+    single = getattr(estimator, "_single", False) or table.is_single()
     return np.float32 if single else np.float64
-
-
-def _side_by_side(X: Any, dtype: DTypeLike) -> NDArray[Any]:
-    """Return a table as rows; beside them there are some columns at a time."""
-    rows = np.empty(X.shape, dtype=dtype)
-    columns, place = _columns(X), 0
-    # What is too large for single precision becomes infinite, which Rust refuses.
-    with np.errstate(over="ignore"):
-        while some := list(islice(columns, _COLUMNS)):
-            for start in range(0, len(rows), _ROWS):
-                part = slice(start, start + _ROWS)
-                for j, column in enumerate(some, place):
-                    rows[part, j] = column[part]
-            place += len(some)
-    return rows
-
-
-def _columns(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the columns of a table as arrays, without a copy where they are arrays already."""
-    if hasattr(X, "iloc"):  # pandas
-        for place, dtype in enumerate(X.dtypes):
-            column = X.iloc[:, place]
-            plain = isinstance(dtype, np.dtype)
-            yield column.to_numpy() if plain else column.to_numpy(np.float64, na_value=np.nan)
-        return
-    for column in X.itercolumns() if hasattr(X, "itercolumns") else X.iter_columns():
-        values: NDArray[Any] = column.to_numpy()
-        if values.dtype == object:  # truth values of which some are missing
-            values = np.array([np.nan if value is None else value for value in values], float)
-        yield values

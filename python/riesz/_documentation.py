@@ -37,6 +37,12 @@ bandwidth : float, "auto", "median" or "scale", default="auto"
 scaling : {"auto", "none", "standard"}, default="auto"
     Whether columns are standardised first. "auto" compares both where the bandwidth is "auto"
     and leaves the columns alone otherwise.
+categorical_features : "from_dtype", array-like or None, default="from_dtype"
+    Columns that are categories: those of text and of the categorical types of pandas, polars and
+    Arrow; or the numbers or names of some, or a truth value for each; or none. A category becomes
+    a column of indicators for each of its 254 most frequent values, and one for the others. A
+    number that is missing in some rows becomes two columns: the number, with its mean in those
+    rows, and an indicator of them.
 """
 
 _SOLVER = """

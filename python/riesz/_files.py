@@ -1,5 +1,6 @@
 """Learning from data files, which may be larger than memory."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -36,10 +37,13 @@ def collected(
     return FileRows.collect(listed(paths), target, memory=memory, cache=cache)
 
 
-def describe(estimator: Any, names: list[str], columns: int, target: str) -> None:
+def describe(estimator: Any, names: list[str], columns: int, target: str, codings: str) -> None:
     """Note the columns of files, as fitting to a data frame would."""
-    estimator.n_features_in_ = columns
-    estimator._feature_types = None
+    estimator._codings = json.loads(codings) or None
+    estimator.n_features_in_ = columns if estimator._codings is None else len(estimator._codings)
+    estimator._feature_types = estimator._codings and [
+        "category" if coding and "values" in coding else "number" for coding in estimator._codings
+    ]
     estimator._target = None
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
@@ -52,7 +56,9 @@ def parts_of(estimator: Any, paths: Paths) -> Iterator[NDArray[np.float32]]:
     """Yield the rows of files a part at a time, their columns in the order of the fit."""
     check_is_fitted(estimator)
     names = getattr(estimator, "feature_names_in_", np.array([], dtype=object)).tolist()
-    parts = FileParts.open(listed(paths), estimator.n_features_in_, names, estimator._target)
+    codings = json.dumps(getattr(estimator, "_codings", None) or [])
+    columns = estimator.n_features_in_
+    parts = FileParts.open(listed(paths), columns, names, estimator._target, codings)
     while (part := parts.read()) is not None:
         yield part
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import count
@@ -33,6 +34,7 @@ class KernelMachine(Rows, Saved[Machine]):
     kernel: Kernel = "gaussian"
     bandwidth: str | float = "auto"
     scaling: str = "auto"
+    categorical_features: Any = "from_dtype"
     solver: str = "auto"
     ridge: float | None = None
     damping: float | None = None
@@ -83,7 +85,7 @@ class KernelMachine(Rows, Saved[Machine]):
         """Learn from files as they are read."""
         settings = self._settings() | {"classes": len(classes) or None}
         with progress(self.verbose) as observer:
-            machine, names, columns, name = stream_files(
+            machine, described = stream_files(
                 listed(paths),
                 target,
                 settings=settings,
@@ -92,7 +94,7 @@ class KernelMachine(Rows, Saved[Machine]):
                 n_jobs=self.n_jobs,
                 observer=observer,
             )
-        describe(self, names, columns, name)
+        describe(self, *described)
         return machine
 
     def _learn(
@@ -127,6 +129,12 @@ class KernelMachine(Rows, Saved[Machine]):
         with progress(self.verbose) as observer:
             self._model.partial_fit(X, y, weights, n_jobs=self.n_jobs, observer=observer)
         return self._model
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
 
     def _fitted(self: _Self, machine: Machine) -> _Self:
         """Keep the machine and show what it is."""

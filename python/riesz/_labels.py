@@ -59,10 +59,10 @@ class Labels(ClassifierMixin, Rows, Saved[Any]):
         return values
 
     def _labelled(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool, weights: ArrayLike | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check rows and labels."""
-        rows, targets = self._with_targets(X, y, None, reset=reset)
+        rows, targets = self._with_targets(X, y, None, reset=reset, weights=weights)
         return rows, labels_of(targets)
 
     def _known(self, classes: ArrayLike | None) -> NDArray[Any]:

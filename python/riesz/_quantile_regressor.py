@@ -116,9 +116,9 @@ class KernelQuantileRegressor(Regression):
         )
 
     def _numbers(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool, weights: ArrayLike | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        X, y = super()._numbers(X, y, reset=reset)
+        X, y = super()._numbers(X, y, reset=reset, weights=weights)
         with named("y"):
             return X, np.ascontiguousarray(column_or_1d(y, warn=True))
 

@@ -42,7 +42,7 @@ class Regression(RegressorMixin, KernelMachine):
         -------
         self
         """
-        X, y = self._numbers(X, y, reset=True)
+        X, y = self._numbers(X, y, reset=True, weights=sample_weight)
         machine = self._learn(X, y, sample_weights(sample_weight), None, streaming=False)
         self._targets = y.shape[1:]
         return self._fitted(machine)
@@ -66,7 +66,7 @@ class Regression(RegressorMixin, KernelMachine):
         self
         """
         first = not self.__sklearn_is_fitted__()
-        X, y = self._numbers(X, y, reset=first)
+        X, y = self._numbers(X, y, reset=first, weights=sample_weight)
         weights = sample_weights(sample_weight)
         if first:
             machine = self._learn(X, y, weights, None, streaming=True)
@@ -115,7 +115,7 @@ class Regression(RegressorMixin, KernelMachine):
         else:
             rows = collected(paths, target, memory, cache)
             machine = self._learn(rows, rows.numbers(), None, None, streaming=False)
-            describe(self, rows.names, rows.shape[1], rows.target)
+            describe(self, rows.names, rows.shape[1], rows.target, rows.codings)
         self._targets = ()
         return self._fitted(machine)
 
@@ -138,9 +138,9 @@ class Regression(RegressorMixin, KernelMachine):
         raise NotImplementedError
 
     def _numbers(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool, weights: ArrayLike | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._with_targets(X, y, np.float32, reset=reset)
+        return self._with_targets(X, y, np.float32, reset=reset, weights=weights)
 
 
 @documented

@@ -35,10 +35,16 @@ class Rows(BaseEstimator):
         return rows_of(self, X, reset=False, name=name)
 
     def _with_targets(
-        self, X: ArrayLike, y: ArrayLike, y_type: type | None, *, reset: bool
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        y_type: type | None,
+        *,
+        reset: bool,
+        weights: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Check rows and targets; Rust compares their lengths."""
-        rows = rows_of(self, X, reset=reset)
+        rows = rows_of(self, X, reset=reset, weights=weights)
         return rows, targets_of(self, y, y_type)
 
     def __sklearn_tags__(self) -> Tags:
@@ -48,11 +54,16 @@ class Rows(BaseEstimator):
 
 
 def rows_of(
-    estimator: BaseEstimator, X: ArrayLike, *, reset: bool, name: str = "X"
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    *,
+    reset: bool,
+    name: str = "X",
+    weights: ArrayLike | None = None,
 ) -> NDArray[Any]:
     """Return rows as Rust borrows them."""
     with named(name):
-        rows: NDArray[Any] = validate_data(estimator, X, reset=reset, **ROWS)
+        rows: NDArray[Any] = validate_data(estimator, X, reset=reset, weights=weights, **ROWS)
     return rows
 
 

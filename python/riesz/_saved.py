@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from riesz._coding import Coding, checked
 from riesz._errors import InvalidInput
 from riesz._settings import LOCAL
 
@@ -23,6 +24,8 @@ class Saved(BaseEstimator, Generic[_Model]):
     _model: _Model
     # Of every column with a name, "number" or "boolean".
     _feature_types: list[str] | None = None
+    # What becomes of every column, where some are categories or may be missing.
+    _codings: list[Coding] | None = None
     # The name of the column that was learnt, where the command line fitted.
     _target: str | None = None
 
@@ -81,6 +84,9 @@ class Saved(BaseEstimator, Generic[_Model]):
         """Set parameters and columns, of which the model has so many."""
         parameters = note.get("parameters", {}).items()
         self.set_params(**{name: value for name, value in parameters if name not in LOCAL})
+        if codings := note.get("codings"):
+            self._codings = checked(codings, columns)
+            columns = len(codings)
         self.n_features_in_ = columns
         self._target = note.get("target")
         features = note.get("columns", [])
@@ -112,6 +118,8 @@ class Saved(BaseEstimator, Generic[_Model]):
                 {"name": name, "type": kind}
                 for name, kind in zip(self.feature_names_in_.tolist(), types, strict=True)
             ]
+        if self._codings is not None:
+            note["codings"] = self._codings
         if self._target is not None:
             note["target"] = self._target
         return note

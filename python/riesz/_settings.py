@@ -8,6 +8,8 @@ from riesz._arguments import seed_of
 
 # How an estimator works rather than what it learns.
 _WORKING = frozenset({"n_jobs", "verbose"})
+# What Rust does not see.
+_FOR_PYTHON = _WORKING | {"categorical_features"}
 # What is of the machine that fitted, not of the model: no file says how many threads a process
 # starts or where it writes.
 LOCAL = _WORKING | {"checkpoint"}
@@ -24,7 +26,7 @@ def settings_of(
     that a parameter is declared once here and once there.
     """
     parameters = estimator.get_params(deep=False)
-    left_out = _WORKING.union(without)
+    left_out = _FOR_PYTHON.union(without)
     settings = {name: value for name, value in parameters.items() if name not in left_out}
     if "random_state" in settings:
         settings["random_state"] = seed_of(settings["random_state"])

@@ -138,7 +138,7 @@ def test_columns_go_through_files_and_pickles(estimator, tmp_path):
 
 def test_text_is_refused_when_fitting():
     with pytest.raises(riesz.InvalidInput, match=r"no numbers in 'b' \((object|str)\); encode"):
-        riesz.KernelRegressor().fit(X.assign(b="green"), Y)
+        riesz.GaussianProcessRegressor().fit(X.assign(b="green"), Y)
 
 
 def test_two_frames_of_one_call_are_compared():

@@ -66,7 +66,7 @@ def test_what_is_missing_or_no_number_is_named(kind):
     with pytest.raises(ValueError, match="order"):
         model.predict(table(kind, {name: VALUES[name] for name in order}))
     text = VALUES | {"whole": np.array(["a", "b"] * 250)}
-    with pytest.raises(InvalidInput, match=r"no numbers in 'whole' \(.*\); encode or drop"):
+    with pytest.raises(InvalidInput, match=r"numbers were fitted .* categories now: 'whole'"):
         model.predict(table(kind, text))
     for name, column in (("double", 0), ("truth", 4)):
         some = VALUES[name].tolist()

@@ -2,7 +2,9 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::{check_folder_of, duration, grouped, listed, print, significant, Lines};
+use crate::output::{
+    check_folder_of, describe_codings, duration, grouped, listed, print, significant, Lines,
+};
 use crate::progress::Bar;
 use crate::score::test_error;
 use crate::table::{straight_through, target_column, Known, Labelled, TaskChoice};
@@ -137,7 +139,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     container.set_columns(&known.columns())?;
     container.save(&arguments.model)?;
     if let (Some(folder), true) = (&arguments.cache, arguments.remove_cache) {
-        let path = arguments.collect().cache_path(&arguments.data, folder)?;
+        let mut collect = arguments.collect();
+        collect.read.codings = known.columns().codings;
+        let path = collect.cache_path(&arguments.data, folder)?;
         std::fs::remove_file(&path).map_err(|error| Failure::io(&path, error))?;
     }
     let score = match &arguments.test {
@@ -197,7 +201,12 @@ impl Arguments {
     /// How the rows are read and kept.
     fn collect(&self) -> Collect {
         let read = ReadOptions { target: target_column(&self.target), ..ReadOptions::default() };
-        Collect { read, memory: self.memory.map(|bytes| bytes / 4), folder: self.cache.clone() }
+        Collect {
+            read,
+            memory: self.memory.map(|bytes| bytes / 4),
+            folder: self.cache.clone(),
+            categories: true,
+        }
     }
 
     /// Refuses a fit that needs more than the memory it may take.
@@ -267,7 +276,9 @@ fn summary(
     let (facts, mut lines) = (machine.summary(), Lines::default());
     let place = known.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
     lines.add("rows", grouped(known.rows) + &place);
-    lines.add("columns", grouped(known.width));
+    let columns = known.columns();
+    lines.add("columns", grouped(columns.count(known.width)));
+    describe_codings(&columns, &mut lines);
     let meaning = match known.classes.len() {
         0 => "a quantity".to_owned(),
         classes => format!("{classes} classes ({})", listed(known.classes.iter().map(String::as_str))),

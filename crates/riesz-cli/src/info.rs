@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::model::Model;
-use crate::output::{grouped, listed, print, significant, Lines};
+use crate::output::{describe_codings, grouped, listed, print, significant, Lines};
 use riesz::functions::{KernelMachine, OnlineMachine, Task};
 use riesz::model::Columns;
 use riesz::Result;
@@ -94,7 +94,8 @@ fn describe(model: &Model, columns: &Columns) -> Lines {
     lines.add("task", task);
     let names =
         if columns.names().len() > 0 { format!(" ({})", listed(columns.names())) } else { String::new() };
-    lines.add("columns", grouped(model.columns()) + &names);
+    lines.add("columns", grouped(columns.count(model.columns())) + &names);
+    describe_codings(columns, &mut lines);
     if let Some(target) = &columns.target {
         lines.add("target", target.as_str());
     }

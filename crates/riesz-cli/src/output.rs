@@ -1,7 +1,8 @@
 //! Text for people, and files.
 
 use crate::failure::{Failure, Outcome};
-use riesz::model::replace;
+use riesz::data::coding::Coding;
+use riesz::model::{replace, Columns};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -143,6 +144,28 @@ pub(crate) fn listed<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> S
     let count = names.len();
     let shown: Vec<&str> = names.by_ref().take(8).collect();
     format!("{}{}", shown.join(", "), if count > shown.len() { ", …" } else { "" })
+}
+
+/// Which columns are categories, and which may be missing.
+pub(crate) fn describe_codings(columns: &Columns, lines: &mut Lines) {
+    let (mut categories, mut filled) = (Vec::new(), Vec::new());
+    for (place, coding) in columns.codings.iter().enumerate() {
+        let name =
+            columns.features.get(place).map_or_else(|| format!("x{place}"), |column| column.name.clone());
+        match coding {
+            Some(Coding::Category { values, others, .. }) => {
+                let more = if *others { " and others" } else { "" };
+                categories.push(format!("{name} ({}{more})", values.len()));
+            }
+            Some(Coding::Filled { .. }) => filled.push(name),
+            None => {}
+        }
+    }
+    for (what, names) in [("categories", categories), ("may be missing", filled)] {
+        if !names.is_empty() {
+            lines.add(what, listed(names.iter().map(String::as_str)));
+        }
+    }
 }
 
 #[cfg(test)]

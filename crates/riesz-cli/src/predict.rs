@@ -89,9 +89,10 @@ fn predict(
 fn parts(arguments: &Arguments, model: &Model, columns: Columns) -> Outcome<Parts> {
     let target = arguments.target.as_deref().map_or(TargetColumn::None, target_column);
     let options = ReadOptions {
+        columns: Some(columns.count(model.columns())),
         unread: columns.target.filter(|_| target == TargetColumn::None),
         target,
-        columns: Some(model.columns()),
+        codings: columns.codings,
         names: columns.features.into_iter().map(|column| column.name).collect(),
         ..ReadOptions::default()
     };

@@ -1,6 +1,7 @@
 //! Data files with a target that has a meaning.
 
 use crate::failure::{Failure, Outcome};
+use riesz::data::coding::Coding;
 use riesz::data::files::{Collect, Collected, Features, WholeTarget};
 use riesz::data::reader::{Labels, ReadOptions, Target, TargetColumn};
 use riesz::driver::Control;
@@ -40,6 +41,8 @@ pub(crate) struct Known {
     /// Names of the features; none where the files have no header.
     names: Vec<String>,
     first_index: usize,
+    /// What became of each feature, where some are not numbers alone.
+    codings: Vec<Option<Coding>>,
     /// Name of the target column.
     pub name: String,
     /// Names of the classes; none for regression.
@@ -51,7 +54,8 @@ pub(crate) struct Known {
 impl Known {
     /// Names and types of the columns; none where the files have no header.
     pub(crate) fn columns(&self) -> Columns {
-        Columns::of_numbers(self.names.iter().cloned(), (!self.names.is_empty()).then(|| self.name.clone()))
+        let target = (!self.names.is_empty()).then(|| self.name.clone());
+        Columns::of_numbers(self.names.iter().cloned(), target).coded(self.codings.clone())
     }
 
     /// What is to be learnt.
@@ -64,23 +68,29 @@ impl Known {
 
     /// Reads a file with these columns and classes, to test on. Columns with names are told by them, the target too.
     pub(crate) fn read_alike(&self, path: &Path, target: &str, memory: Option<usize>) -> Outcome<Labelled> {
+        let columns = self.columns();
         let options = ReadOptions {
-            target: self.columns().target.map_or_else(|| target_column(target), |name| named(name, target)),
-            columns: Some(self.width),
+            columns: Some(columns.count(self.width)),
+            target: columns.target.map_or_else(|| target_column(target), |name| named(name, target)),
             names: self.names.clone(),
+            codings: columns.codings,
             first_index: (self.first_index == 1).then_some(1),
             ..ReadOptions::default()
         };
-        let collect = Collect { read: options, memory, folder: None };
-        let (features, raw) = read(&[path.to_path_buf()], &collect, &mut |_| Ok(()))?;
+        let collect = Collect { read: options, memory, ..Collect::default() };
+        let (features, raw, codings) = read(&[path.to_path_buf()], &collect, &mut |_| Ok(()))?;
         let targets = match self.classes.is_empty() {
             true => to_f32(raw.numbers()?),
             false => positions(&raw.labels()?, raw.name(), &self.classes, path)?,
         };
-        Ok(Labelled { known: Self::of(&features, &raw, self.classes.clone()), features, targets })
+        Ok(Labelled { known: Self::of(&features, &raw, (codings, self.classes.clone())), features, targets })
     }
 
-    fn of(features: &Features, target: &WholeTarget, classes: Vec<String>) -> Self {
+    fn of(
+        features: &Features,
+        target: &WholeTarget,
+        (codings, classes): (Vec<Option<Coding>>, Vec<String>),
+    ) -> Self {
         let place = match features {
             Features::Memory(_) => None,
             Features::Disk(cache) => Some(cache.path().display().to_string()),
@@ -90,6 +100,7 @@ impl Known {
             width: features.columns(),
             names: features.names().to_vec(),
             first_index: features.first_index(),
+            codings,
             name: target.name().to_owned(),
             classes,
             place,
@@ -114,10 +125,10 @@ impl Labelled {
         (task, loss): (TaskChoice, Option<&LossSpec>),
         told: &mut dyn FnMut(usize) -> riesz::Result<()>,
     ) -> Outcome<Self> {
-        let (features, target) = read(paths, collect, told)?;
+        let (features, target, codings) = read(paths, collect, told)?;
         refuse_repeated(features.names(), &paths[0])?;
         let (targets, classes) = meaning(&target, task, loss)?;
-        Ok(Self { known: Known::of(&features, &target, classes), features, targets })
+        Ok(Self { known: Known::of(&features, &target, (codings, classes)), features, targets })
     }
 }
 
@@ -135,7 +146,7 @@ pub(crate) fn straight_through(
         _ => {
             let cancelled = &mut control.cancelled;
             let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };
-            let target = collect.target(paths, &mut told)?;
+            let target = collect.coding(paths, |collect| collect.target(paths, &mut told))?;
             meaning(&target.ok_or_else(|| no_target(paths))?, task, loss)?.1
         }
     };
@@ -143,12 +154,15 @@ pub(crate) fn straight_through(
         0 => Task::Regression(1),
         count => Task::Classification(count),
     };
-    let (machine, seen) =
-        KernelMachine::fit_files(&options(known)?, paths, &collect.read, &classes, memory, control)?;
+    let options = options(known)?;
+    let ((machine, seen), codings) = collect.coding(paths, |Collect { read, .. }| {
+        let fitted = KernelMachine::fit_files(&options, paths, read, &classes, memory, control)?;
+        Ok((fitted, read.codings.clone()))
+    })?;
     refuse_repeated(&seen.names, &paths[0])?;
     let FilesSeen { rows, columns, names, first_index, target } = seen;
     let place = Some("read straight through".to_owned());
-    Ok((Known { rows, width: columns, names, first_index, name: target, classes, place }, machine))
+    Ok((Known { rows, width: columns, names, first_index, codings, name: target, classes, place }, machine))
 }
 
 fn no_target(paths: &[PathBuf]) -> Failure {
@@ -160,9 +174,9 @@ fn read(
     paths: &[PathBuf],
     collect: &Collect,
     told: &mut dyn FnMut(usize) -> riesz::Result<()>,
-) -> Outcome<(Features, WholeTarget)> {
+) -> Outcome<(Features, WholeTarget, Vec<Option<Coding>>)> {
     match collect.run(paths, told)? {
-        Collected { features, target: Some(target), .. } => Ok((features, target)),
+        Collected { features, target: Some(target), codings, .. } => Ok((features, target, codings)),
         Collected { target: None, .. } => Err(no_target(paths)),
     }
 }

@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use riesz::data::coding::{self, Coding};
 use riesz::data::files::{list, Collect, Collected, Features, Parts, WholeTarget};
 use riesz::data::reader::{Dataset, ReadOptions, TargetColumn};
 use riesz::data::Rows;
@@ -73,7 +74,7 @@ impl FileRows {
         cache: Option<PathBuf>,
         n_jobs: Option<isize>,
     ) -> PyResult<Self> {
-        let collect = Collect { read: reading(target), memory, folder: cache };
+        let collect = Collect { read: reading(target), memory, folder: cache, categories: true };
         attended(py, n_jobs, None, |control| collect.run(&paths, &mut until_cancelled(control))).map(Self)
     }
 
@@ -87,6 +88,12 @@ impl FileRows {
     #[getter]
     fn names(&self) -> Vec<String> {
         self.0.features.names().to_vec()
+    }
+
+    /// What became of each column, as JSON; an empty list where all are numbers.
+    #[getter]
+    fn codings(&self) -> PyResult<String> {
+        written(&self.0.codings)
     }
 
     /// The name of the target.
@@ -117,6 +124,10 @@ impl FileRows {
     }
 }
 
+fn written(codings: &[Option<Coding>]) -> PyResult<String> {
+    serde_json::to_string(codings).map_err(|error| to_py(Error::Format(error.to_string())))
+}
+
 /// Ends reading where the fit it is for is cancelled.
 fn until_cancelled<'a, 'c>(
     control: &'a mut Control<'c>,
@@ -135,14 +146,18 @@ pub fn classes_in_files(
     paths: Vec<PathBuf>,
     target: Option<Column>,
 ) -> PyResult<Vec<String>> {
-    let collect = Collect { read: reading(target), ..Collect::default() };
+    let collect = Collect { read: reading(target), categories: true, ..Collect::default() };
     attended(py, None, None, |control| {
-        let target = collect.target(&paths, &mut until_cancelled(control))?;
+        let target =
+            collect.coding(&paths, |collect| collect.target(&paths, &mut until_cancelled(control)))?;
         target.map_or(Ok(Vec::new()), |target| Ok(target.labels()?.classes))
     })
 }
 
-/// Learns from files straight through; the machine, the names of the columns, their number and the name of the target.
+/// What is known of the columns of files: their names, their number, the name of the target, and what became of them as JSON.
+type Described = (Vec<String>, usize, String, String);
+
+/// Learns from files straight through; the machine, and what is known of the columns.
 #[pyfunction]
 #[pyo3(signature = (paths, target=None, *, settings, classes, memory=None, n_jobs=None, observer=None))]
 #[allow(clippy::too_many_arguments)]
@@ -155,18 +170,22 @@ pub fn stream_files(
     memory: Option<usize>,
     n_jobs: Option<isize>,
     observer: Option<Py<PyAny>>,
-) -> PyResult<(Machine, Vec<String>, usize, String)> {
-    let (read, kernel) = (reading(target), function_of(settings)?);
+) -> PyResult<(Machine, Described)> {
+    let collect = Collect { read: reading(target), categories: true, ..Collect::default() };
+    let kernel = function_of(settings)?;
     let settings = Settings::new(settings)?;
     settings.checkpoint()?;
     let mut options = settings.machine(1)?;
     if !classes.is_empty() {
         options.task = Task::Classification(classes.len());
     }
-    let (machine, seen) = attended(py, n_jobs, observer.as_ref(), |control| {
-        KernelMachine::fit_files(&options, &paths, &read, &classes, memory, control)
+    let ((machine, seen), codings) = attended(py, n_jobs, observer.as_ref(), |control| {
+        collect.coding(&paths, |Collect { read, .. }| {
+            let fitted = KernelMachine::fit_files(&options, &paths, read, &classes, memory, control)?;
+            Ok((fitted, read.codings.clone()))
+        })
     })?;
-    Ok((Machine::of(machine, kernel), seen.names, seen.columns, seen.target))
+    Ok((Machine::of(machine, kernel), (seen.names, seen.columns, seen.target, written(&codings)?)))
 }
 
 /// Rows of data files, a part at a time, without a target.
@@ -175,17 +194,23 @@ pub struct FileParts(Mutex<Parts>);
 
 #[pymethods]
 impl FileParts {
-    /// The rows of files with these columns, by name where they and the files have names; the column `unread` is left out.
+    /// The rows of files with these columns, by name where they and the files have names; the column `unread` is left out. What
+    /// becomes of the columns is a list as JSON, empty where all are numbers.
     #[staticmethod]
-    #[pyo3(signature = (paths, columns, names, unread=None))]
+    #[pyo3(signature = (paths, columns, names, unread=None, codings="[]"))]
     fn open(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         columns: usize,
         names: Vec<String>,
         unread: Option<String>,
+        codings: &str,
     ) -> PyResult<Self> {
-        let options = ReadOptions { columns: Some(columns), names, unread, ..ReadOptions::default() };
+        let codings: Vec<Option<Coding>> =
+            serde_json::from_str(codings).map_err(|error| to_py(Error::Format(error.to_string())))?;
+        coding::check(&codings).map_err(to_py)?;
+        let options =
+            ReadOptions { columns: Some(columns), names, unread, codings, ..ReadOptions::default() };
         let parts = py.detach(|| Parts::new(list(&paths, &options)?, options)).map_err(to_py)?;
         Ok(Self(Mutex::new(parts)))
     }

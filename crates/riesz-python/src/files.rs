@@ -4,6 +4,7 @@ use crate::attend::detached;
 use crate::errors::{FitError, InvalidInput};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use riesz::data::coding::Coding;
 use riesz::model::{Column, Columns, Container, Stored};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +15,8 @@ const NOTE: &str = "python";
 /// Field of the note that is kept where all readers of the file find it, as the columns beside the model: a list of features
 /// with `name` and `type`.
 const COLUMNS: &str = "columns";
+/// Likewise what became of each feature, where some were not numbers alone.
+const CODINGS: &str = "codings";
 /// Likewise the name of the column that was learnt.
 const TARGET: &str = "target";
 
@@ -121,23 +124,24 @@ pub fn load<T: Wraps>(py: Python<'_>, path: PathBuf) -> PyResult<(T, String)> {
 
 /// Takes the columns out of a note.
 fn taken_columns(note: &mut Value) -> serde_json::Result<Columns> {
-    let mut take = |name| note.get_mut(name).map_or(Value::Null, Value::take);
-    let (features, target) = (take(COLUMNS), take(TARGET));
-    if let Some(note) = note.as_object_mut() {
-        note.retain(|name, _| name != COLUMNS && name != TARGET);
-    }
-    let features: Option<Vec<Column>> = serde_json::from_value(features)?;
-    Ok(Columns { features: features.unwrap_or_default(), target: serde_json::from_value(target)? })
+    let mut take = |name| note.as_object_mut().and_then(|note| note.remove(name)).unwrap_or(Value::Null);
+    let features: Option<Vec<Column>> = serde_json::from_value(take(COLUMNS))?;
+    let codings: Option<Vec<Option<Coding>>> = serde_json::from_value(take(CODINGS))?;
+    let target = serde_json::from_value(take(TARGET))?;
+    Ok(Columns { features: features.unwrap_or_default(), codings: codings.unwrap_or_default(), target })
 }
 
 /// Puts them back into a note, which a model of the command line has none of.
-fn put_columns(note: &mut Value, Columns { features, target }: Columns) {
+fn put_columns(note: &mut Value, Columns { features, codings, target }: Columns) {
     if note.is_null() {
         *note = Value::Object(serde_json::Map::new());
     }
     if let Some(note) = note.as_object_mut() {
         if !features.is_empty() {
             note.insert(COLUMNS.to_owned(), serde_json::json!(features));
+        }
+        if !codings.is_empty() {
+            note.insert(CODINGS.to_owned(), serde_json::json!(codings));
         }
         if let Some(target) = target {
             note.insert(TARGET.to_owned(), target.into());

@@ -67,7 +67,7 @@ fn csv(range: std::ops::Range<usize>, classes: bool, turn: usize) -> String {
 
 fn collect(memory: usize, folder: Option<PathBuf>) -> Collect {
     let read = ReadOptions { target: TargetColumn::Name("y".into()), ..ReadOptions::default() };
-    Collect { read, memory: Some(memory), folder }
+    Collect { read, memory: Some(memory), folder, categories: false }
 }
 
 fn run(collect: &Collect, paths: &[PathBuf]) -> Result<Collected> {
@@ -384,8 +384,8 @@ fn fit_in_a_process_of_its_own() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let data = Collect {
         read: ReadOptions { target: TargetColumn::Last, ..ReadOptions::default() },
-        memory: None,
         folder: Some(folder.join("cache")),
+        ..Collect::default()
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     pool.install(|| {

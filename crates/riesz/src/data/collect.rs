@@ -1,6 +1,7 @@
 //! The rows of files in memory, or on disk where there are too many.
 
 use super::cache::{Header, RowCache, Writer};
+use super::coding::{survey, Coding};
 use super::files::{fingerprint, is_small_libsvm, list, Parts};
 use super::reader::{read_with, Dataset, ReadOptions, Table, Values};
 use super::spellings::WholeTarget;
@@ -19,6 +20,8 @@ pub struct Collect {
     /// The folder of the cache. With one, rows are on disk, and stay there for the next time; without, rows that do not fit
     /// into memory are in a file of the system's folder for temporary files that goes with them.
     pub folder: Option<PathBuf>,
+    /// Whether columns of text, and numbers of which some are missing, are taken: files of them are looked through once more.
+    pub categories: bool,
 }
 
 /// The features of files.
@@ -39,6 +42,8 @@ pub struct Collected {
     pub target: Option<WholeTarget>,
     /// The column that was read over.
     pub unread: Option<String>,
+    /// What became of each feature, where some are not numbers alone.
+    pub codings: Vec<Option<Coding>>,
 }
 
 impl Features {
@@ -91,6 +96,24 @@ impl Features {
 impl Collect {
     /// Reads the files that `paths` stand for. `told` hears the number of rows read so far, and may end it with an error.
     pub fn run(&self, paths: &[PathBuf], told: &mut dyn FnMut(usize) -> Result<()>) -> Result<Collected> {
+        self.coding(paths, |collect| collect.read(paths, told))
+    }
+
+    /// Does `work`, and again after a look for categories and missing numbers where it came to a cell that is no number.
+    pub fn coding<T>(&self, paths: &[PathBuf], mut work: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        match work(self) {
+            Err(error @ Error::Parse { .. }) if self.categories && self.read.codings.is_empty() => {
+                let codings = survey(&list(paths, &self.read)?, &self.read)?;
+                if codings.is_empty() {
+                    return Err(error);
+                }
+                work(&Self { read: ReadOptions { codings, ..self.read.clone() }, ..self.clone() })
+            }
+            done => done,
+        }
+    }
+
+    fn read(&self, paths: &[PathBuf], told: &mut dyn FnMut(usize) -> Result<()>) -> Result<Collected> {
         let files = list(paths, &self.read)?;
         let memory = self.memory.unwrap_or_else(quarter);
         if let Some(folder) = &self.folder {
@@ -99,11 +122,12 @@ impl Collect {
         if is_small_libsvm(&files, &self.read, memory)? {
             let Dataset { features, target, unread } = read_with(&files[0], &self.read)?;
             let target = target.map(|raw| of_one(&raw)).transpose()?;
-            return Ok(Collected { features: Features::Memory(features), target, unread });
+            let codings = Vec::new();
+            return Ok(Collected { features: Features::Memory(features), target, unread, codings });
         }
         let mut gathering = Gathering { memory, ..Gathering::default() };
         gathering.gather(Parts::new(files, self.read.clone())?, told)?;
-        gathering.finish()
+        gathering.finish(self.read.codings.clone())
     }
 
     /// The target of files alone; `told` as in [`Self::run`].
@@ -156,7 +180,8 @@ impl Collect {
             gathering.write()?;
         }
         let (cache, target) = RowCache::open(&path)?;
-        Ok(Collected { features: Features::Disk(cache), target, unread: None })
+        let codings = self.read.codings.clone();
+        Ok(Collected { features: Features::Disk(cache), target, unread: None, codings })
     }
 }
 
@@ -250,7 +275,7 @@ impl Gathering {
         Ok(path.clone())
     }
 
-    fn finish(mut self) -> Result<Collected> {
+    fn finish(mut self, codings: Vec<Option<Coding>>) -> Result<Collected> {
         let features = match (self.writer.is_some(), &mut self.header) {
             (false, Some(header)) => {
                 let mut values = std::mem::take(&mut self.values);
@@ -266,7 +291,7 @@ impl Gathering {
                 Features::Disk(RowCache::open(&path)?.0.vanish()?)
             }
         };
-        Ok(Collected { features, target: self.target, unread: self.unread })
+        Ok(Collected { features, target: self.target, unread: self.unread, codings })
     }
 }
 

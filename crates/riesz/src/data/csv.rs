@@ -5,7 +5,8 @@
 //! delimiter of any run of blanks.
 
 use super::cell::{cell_reason, is_missing, leading_decimal, parse_f32};
-use super::reader::{InParts, ReadOptions};
+use super::coding::Coding;
+use super::reader::{Format, InParts, ReadOptions};
 use super::records::{is_comment, strip, text, unquoted, Fields, Quote, Records};
 use super::selection::{names_columns, Selection};
 use super::source::{parse_error, Source};
@@ -28,6 +29,37 @@ pub(super) fn read(source: Source, options: &ReadOptions, delimiter: Option<u8>)
     reader.fill(usize::MAX)?;
     reader.builder.restore_first_label()?;
     reader.builder.finish()
+}
+
+/// Hands every cell of a feature to `look`, with the place of the feature and the line. Notes the names of the columns in `options` and
+/// returns the name of the target.
+pub(super) fn for_each_cell(
+    source: Source,
+    options: &mut ReadOptions,
+    look: &mut dyn FnMut(usize, &str, usize),
+) -> Result<Option<String>> {
+    let delimiter = (options.format_of(&source.path)? == Format::Tabs).then_some(b'\t');
+    let Reader { mut records, first, mut record, mut builder } = Reader::open(source, options, delimiter)?;
+    let mut cells = |record: &[u8], line: usize| {
+        let count = Fields::of(record, builder.delimiter).count();
+        if count != builder.fields {
+            return Err(builder.ragged(count, line));
+        }
+        let fields = Fields::of(record, builder.delimiter).enumerate();
+        let features = fields.filter(|(column, _)| !builder.is_special(*column));
+        features
+            .enumerate()
+            .for_each(|(place, (_, field))| look(builder.selection.place(place), &text(field), line));
+        Ok(())
+    };
+    first.iter().try_for_each(|(record, line)| cells(record, *line))?;
+    while let Some(line) = records.next(&mut record)? {
+        cells(&record, line)?;
+    }
+    if options.names.is_empty() {
+        options.names = builder.take().features.names;
+    }
+    Ok(builder.target.map(|target| target.name().to_owned()))
 }
 
 /// Delimited text that is read a number of rows at a time.
@@ -185,6 +217,8 @@ struct Builder {
     target_column: Option<usize>,
     target: Option<RawTarget>,
     selection: Selection,
+    /// What becomes of each field, where some are not numbers alone.
+    codings: Vec<Option<Coding>>,
     values: Vec<f32>,
     /// Rows in `values`.
     rows: usize,
@@ -210,6 +244,16 @@ impl Builder {
         let target = target_column.map(|column| RawTarget::new(column_name(&names, 0, column), &source.path));
         let selection = Selection::new(&names, target_column, options, &source.path)?;
         let path = source.path.clone();
+        let mut feature = 0;
+        let coding = |column: usize| {
+            if Some(column) == target_column || Some(column) == selection.unread {
+                return None;
+            }
+            feature += 1;
+            options.codings.get(selection.place(feature - 1)).cloned().flatten()
+        };
+        let coded = if options.codings.is_empty() { 0 } else { fields };
+        let codings = (0..coded).map(coding).collect();
         Ok(Self {
             path,
             delimiter,
@@ -218,6 +262,7 @@ impl Builder {
             target_column,
             target,
             selection,
+            codings,
             values: Vec::new(),
             rows: 0,
         })
@@ -227,8 +272,8 @@ impl Builder {
     /// plain; `before` is the number of the line before them. Returns bytes and lines that were read.
     fn push_plain(&mut self, bytes: &[u8], before: usize, rows: usize) -> (usize, usize) {
         let (mut used, mut lines) = (0, 0);
-        // Any run of blanks may be a delimiter: such lines are looked at as a whole.
-        while self.rows < rows && self.delimiter != b' ' {
+        // Any run of blanks may be a delimiter, and cells may be no numbers: such lines are looked at as a whole.
+        while self.rows < rows && self.delimiter != b' ' && self.codings.is_empty() {
             let start = self.values.len();
             let Some(length) = self.push_plain_line(&bytes[used..], before + lines + 1) else {
                 self.values.truncate(start);
@@ -289,7 +334,7 @@ impl Builder {
         let mut fields = Fields::of(record, self.delimiter);
         let mut count = 0;
         loop {
-            let special = [self.target_column, self.selection.unread].contains(&Some(count));
+            let special = self.is_special(count) || self.coding(count).is_some();
             match if special { None } else { fields.next_decimal() } {
                 Some(value) => self.values.push(value),
                 None => match fields.next() {
@@ -306,18 +351,29 @@ impl Builder {
         Ok(())
     }
 
+    /// Whether a field is the target, or read over.
+    fn is_special(&self, column: usize) -> bool {
+        [self.target_column, self.selection.unread].contains(&Some(column))
+    }
+
+    fn coding(&self, column: usize) -> Option<&Coding> {
+        self.codings.get(column).and_then(Option::as_ref)
+    }
+
     /// Adds a field that is the target, read over or no plain decimal.
     fn push_field(&mut self, record: &[u8], column: usize, field: &[u8], line: usize) -> Result<()> {
         match &mut self.target {
             Some(target) if self.target_column == Some(column) => push_target(target, field, line),
             _ if self.selection.unread == Some(column) => Ok(()),
-            _ => match parse_f32(unquoted(field)) {
-                Some(value) if value.is_finite() => {
-                    self.values.push(value);
-                    Ok(())
-                }
-                _ => Err(self.refuse(record, column, field, line)),
-            },
+            _ => {
+                let number = || parse_f32(unquoted(field)).filter(|value| value.is_finite());
+                let value = match self.codings.get(column) {
+                    Some(Some(coding)) => coding.code(&text(field)),
+                    _ => number(),
+                };
+                self.values.push(value.ok_or_else(|| self.refuse(record, column, field, line))?);
+                Ok(())
+            }
         }
     }
 

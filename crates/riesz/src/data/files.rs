@@ -121,7 +121,7 @@ impl Parts {
                 Some(dataset) => {
                     let path = path.clone();
                     self.compare(&dataset, &path)?;
-                    return Ok(Some(dataset));
+                    return dataset.expanded(&self.options.codings).map(Some);
                 }
                 None => self.reader = None,
             }

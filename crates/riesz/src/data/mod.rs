@@ -2,6 +2,7 @@
 
 mod cache;
 mod cell;
+pub mod coding;
 mod collect;
 mod csv;
 mod expand;

@@ -12,6 +12,7 @@
 //! cells are refused by line and column: the library never imputes in silence. Memory stays within a small multiple of the
 //! (uncompressed) file; one that expands to more than 16 MiB and a hundred times its length is refused.
 
+use super::coding::Coding;
 use super::source::Source;
 use super::{csv, idx, libsvm, npy, npz, parquet};
 use crate::error::{Error, Result};
@@ -76,6 +77,9 @@ pub struct ReadOptions {
     pub names: Vec<String>,
     /// The name of a column that is read over where a file has it beside those: the target, in data to predict.
     pub unread: Option<String>,
+    /// What becomes of each feature, in the order of `names`, where some are not numbers alone; see [`survey`](super::coding::survey).
+    /// For delimited text; other formats have numbers.
+    pub codings: Vec<Option<Coding>>,
     /// The container; found from the file name if not given.
     pub format: Option<Format>,
     /// The number of the first LIBSVM column, 0 or 1; if not given, 0 where the file uses index 0, else 1.
@@ -113,7 +117,7 @@ fn read_source(source: Source, options: &ReadOptions) -> Result<Dataset> {
     }
     match options.columns {
         Some(expected) if expected != found => Err(Error::Columns { expected, found }),
-        _ => Ok(dataset),
+        _ => dataset.expanded(&options.codings),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What is read from a data file: a table of features, and which column is the target.
 
+use super::coding::{expand, width, Coding};
 use super::target::RawTarget;
 use super::{Indices, Rows, Sparse};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::borrow::Cow;
 
 /// The numbers of a data file.
@@ -28,7 +29,7 @@ pub struct Table {
     pub values: Values,
     /// Number of columns d.
     pub columns: usize,
-    /// One name per column, or none at all where the file names no columns.
+    /// One name per column of the file, or none at all where it names no columns. A category is one column there, and several here.
     pub names: Vec<String>,
     /// Number the file gives its first column: 1 for LIBSVM files that count from one, else 0.
     pub first_index: usize,
@@ -94,6 +95,24 @@ pub struct Dataset {
     pub target: Option<RawTarget>,
     /// The column that was read over, where [`ReadOptions::unread`](super::reader::ReadOptions::unread) named one.
     pub unread: Option<String>,
+}
+
+impl Dataset {
+    /// The same where codes of categories and missing numbers have become columns of numbers; names are those of the file.
+    pub(super) fn expanded(mut self, codings: &[Option<Coding>]) -> Result<Self> {
+        if codings.is_empty() {
+            return Ok(self);
+        }
+        match &self.features.values {
+            Values::Dense(codes) if codings.len() == self.features.columns => {
+                self.features.values = Values::Dense(expand(codings, codes));
+                self.features.columns = width(codings);
+                Ok(self)
+            }
+            Values::Dense(_) => Err(Error::Columns { expected: codings.len(), found: self.features.columns }),
+            Values::Sparse { .. } => Err(Error::Conflict("LIBSVM files have no categories".into())),
+        }
+    }
 }
 
 /// Which column of a file is the target.

@@ -96,7 +96,7 @@ fn parts_of_files_are_told_by_the_names_of_their_columns() {
     }
     assert_eq!(lengths, [1_024, 1_024, 952, 1_024, 1_024, 952]);
     assert!(values == (0..6_000).flat_map(|i| [number(i), number(i + 15_000)]).collect::<Vec<_>>());
-    let collect = Collect { read, memory: Some(0), folder: None };
+    let collect = Collect { read, memory: Some(0), ..Collect::default() };
     let whole = collect.run(std::slice::from_ref(&folder), &mut |_| Ok(())).unwrap();
     let numbers = whole.target.unwrap();
     assert_eq!(numbers.numbers().unwrap()[5_999], 5_999.0 / 7.0);
