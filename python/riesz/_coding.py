@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from riesz._errors import InvalidInput
-from riesz._tables import Table
+from riesz._tables import Table, is_missing
 
 # What becomes of a column, as values JSON knows: None is a number as it is, {"mean": m} one that
 # may be missing, {"values": [...], "others": bool, "missing": bool} a category.
@@ -53,7 +53,9 @@ def encode(table: Table, codings: Sequence[Coding], dtype: DTypeLike) -> NDArray
         if coding is not None and "values" in coding:
             _indicate(rows, place, coding, table.values(j))
         else:
-            _put_number(rows, place, coding, table.numbers(j))
+            values = table.numbers(j)
+            _refuse_unknown(table, j, values, fillable=coding is not None)
+            _put_number(rows, place, coding, values)
         place += width(coding)
     return rows
 
@@ -109,6 +111,19 @@ def _category(values: Iterable[Any], weights: NDArray[Any] | None) -> Coding:
     }
 
 
+def _refuse_unknown(table: Table, place: int, values: NDArray[Any], *, fillable: bool) -> None:
+    """Refuse infinities, and missing numbers of a column of which none was missing in the fit."""
+    if values.dtype.kind != "f":
+        return
+    bad = np.isinf(values) if fillable else ~np.isfinite(values)
+    if bad.any():
+        row = int(bad.argmax())
+        names = table.names()
+        column = f"column {place}" + (f" ({names[place]!r})" if names else "")
+        never = ", which was never missing in the fit" if np.isnan(values[row]) else ""
+        raise InvalidInput(f"X contains {values[row]} at row {row}, {column}{never}")
+
+
 def _put_number(rows: NDArray[Any], place: int, coding: Coding, values: NDArray[Any]) -> None:
     # What is too large for single precision becomes infinite, which Rust refuses.
     with np.errstate(over="ignore"):
@@ -128,7 +143,6 @@ def _indicate(rows: NDArray[Any], place: int, coding: Any, values: Iterable[Any]
     known: dict[Any, int] = {}
 
     def place_of(value: Any) -> int:
-        value = _hashable(value)
         if (found := known.get(value)) is None:
             name = text(value)
             found = known[value] = missing if name is None else places.get(name, others)
@@ -139,17 +153,12 @@ def _indicate(rows: NDArray[Any], place: int, coding: Any, values: Iterable[Any]
     rows[there, place + found[there]] = 1.0
 
 
-def _hashable(value: Any) -> Any:
-    # NaN is unlike itself: one stands for all.
-    return None if value is None or value != value else value
-
-
 def text(value: Any) -> str | None:
     """Return the value of a category as text, None where it is missing.
 
     Whole numbers have no decimal point, whatever their type, as in files.
     """
-    if value is None or value != value:
+    if is_missing(value):
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))

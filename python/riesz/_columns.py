@@ -32,10 +32,11 @@ def validate_data(
             estimator._feature_types = None
         return _coded(estimator, data, reset=reset, weights=weights)
     categories = _categories(estimator, table)
-    types = _types(table, categories)
+    fitted = None if reset else getattr(estimator, "_feature_types", None)
+    types = _types(table, categories, _settled(estimator, table) if fitted else {})
     validation.validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not reset:
-        _compare(estimator, table, types)
+        _compare(table, fitted or types, types)
     codings = _codings(estimator, table, categories, reset=reset, weights=weights)
     dtype = _precision(estimator, table, checks.get("dtype"))
     rows = table.side_by_side(dtype) if codings is None else _coding.encode(table, codings, dtype)
@@ -52,25 +53,34 @@ def in_precision_of(X: Any, values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float64, copy=False)
 
 
-def _types(table: Table, categories: list[int]) -> list[str]:
+def _settled(estimator: Any, table: Table) -> dict[int, str]:
+    """Return the types of columns that may be missing and of which no value is there."""
+    known = zip(getattr(estimator, "_codings", None) or [], estimator._feature_types, strict=False)
+    return {
+        place: kind
+        for place, (coding, kind) in enumerate(known)
+        if coding is not None and place < table.columns and table.is_wholly_missing(place)
+    }
+
+
+def _types(table: Table, categories: list[int], settled: dict[int, str]) -> list[str]:
     """Return the types of the columns, or refuse those that are neither numbers nor categories."""
-    types = table.types()
+    types = [settled.get(place, kind) for place, kind in enumerate(table.types())]
     columns = zip(table.names(), table.dtypes(), types, strict=True)
     bad = [
         f"{name!r} ({dtype})"
         for place, (name, dtype, kind) in enumerate(columns)
-        if kind is None or (kind == "category" and place not in categories)
+        if kind is None or (kind == "category" and place not in {*categories, *settled})
     ]
     if bad:
         raise InvalidInput(f"no numbers in {', '.join(bad)}; encode or drop these columns first")
     return [str(kind) for kind in types]
 
 
-def _compare(estimator: Any, table: Table, types: list[str]) -> None:
+def _compare(table: Table, fitted: list[str], types: list[str]) -> None:
     """Refuse columns of another type than the fit had."""
     words = {"number": "numbers", "boolean": "truth values", "category": "categories"}
     retyped: dict[tuple[str, str], list[str]] = {}
-    fitted = getattr(estimator, "_feature_types", None) or types
     for name, old, new in zip(table.names(), fitted, types, strict=True):
         if old != new and (old, new) != ("boolean", "number"):
             retyped.setdefault((words[old], words[new]), []).append(repr(name))

@@ -12,6 +12,7 @@ from riesz._arguments import named
 from riesz._errors import InvalidInput
 from riesz._rows import Rows
 from riesz._saved import Saved
+from riesz._tables import is_missing
 
 # Booleans, integers, floats, text, and objects as far as JSON knows them.
 _KINDS = "biufUO"
@@ -140,7 +141,7 @@ def _refuse_missing(y: NDArray[Any]) -> None:
     if y.dtype.kind == "f":
         missing = ~np.isfinite(y)
     elif y.dtype.kind == "O":
-        missing = np.fromiter((label is None or label != label for label in y), bool, len(y))
+        missing = np.fromiter(map(is_missing, y), bool, len(y))
     else:
         return
     if missing.any():

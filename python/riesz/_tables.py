@@ -21,6 +21,14 @@ def is_table(X: Any) -> bool:
     return hasattr(X, "columns") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or the NA of pandas."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither like itself nor unlike
+        return True
+
+
 class Table:
     """A table, or an array as one."""
 
@@ -95,6 +103,10 @@ class Table:
                 place += len(some)
         return rows
 
+    def is_wholly_missing(self, place: int) -> bool:
+        """Return whether no value of a column is known."""
+        return all(map(is_missing, self.values(place)))
+
     def _column(self, place: int) -> Any:
         if hasattr(self._data, "iloc"):
             return self._data.iloc[:, place]
@@ -123,7 +135,7 @@ class Table:
 
 def _type_of_objects(values: Iterable[Any]) -> str | None:
     """Return the type of values that may be of any, of which those that are missing say nothing."""
-    there = [value for value in values if value is not None and value == value]
+    there = [value for value in values if not is_missing(value)]
     kinds = {"text" if isinstance(value, str) else _kind(value) for value in there}
     if "text" in kinds:
         return "category" if kinds <= {"text", "number", "boolean"} else None

@@ -75,14 +75,29 @@ def test_what_the_fit_never_saw():
     machine = riesz.KernelRegressor(**SMALL).fit(FRAME, Y)
     row = FRAME[:1].assign(colour="violet")
     assert np.isfinite(machine.predict(row)).all()
-    with pytest.raises(riesz.InvalidInput, match=r"row 0.*column 0"):
-        machine.predict(FRAME[:1].assign(x=np.nan))
+    with pytest.raises(riesz.InvalidInput, match=r"nan at row 1, column 0 \('x'\).*never missing"):
+        machine.predict(FRAME[:2].assign(x=[0.0, np.nan]))
+    with pytest.raises(riesz.InvalidInput, match=r"inf at row 0, column 0 \('x'\)"):
+        machine.predict(FRAME[:1].assign(x=np.inf))
     with pytest.raises(riesz.InvalidInput, match=r"categories were fitted.*numbers now: 'colour'"):
         machine.predict(FRAME[:1].assign(colour=1.0))
     with pytest.raises(riesz.InvalidInput, match=r"numbers were fitted.*categories now: 'x'"):
         machine.predict(FRAME[:1].assign(x="1.5"))
     with pytest.raises(riesz.InvalidInput, match=r"'colour' \(datetime64"):
         riesz.KernelRegressor().fit(FRAME.assign(colour=pd.Timestamp("2024-01-01")), Y)
+
+
+def test_rows_of_which_little_is_known():
+    frame = holed()
+    machine = riesz.KernelRegressor(**SMALL).fit(frame, Y)
+    expected = machine.predict(pd.DataFrame({"x": [np.nan], "colour": ["red"]}))
+    for x in (None, np.nan, pd.NA):
+        row = pd.DataFrame({"x": [x], "colour": ["red"]})
+        np.testing.assert_array_equal(machine.predict(row), expected)
+    expected = machine.predict(FRAME[:1].assign(x=1.0, colour=pd.Series([None], dtype="str")))
+    for colour in (None, np.nan, pd.NA):
+        row = pd.DataFrame({"x": [1.0], "colour": [colour]})
+        np.testing.assert_array_equal(machine.predict(row), expected)
 
 
 def test_rare_values_share_a_column():
@@ -112,10 +127,11 @@ def test_weights_are_repeated_rows():
     np.testing.assert_allclose(weighed.predict(frame), plain.predict(frame), rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("kind", ["str", "category", "object"])
+@pytest.mark.parametrize("kind", ["str", "category", "object", "string"])
 def test_types_of_text(kind):
-    frame = FRAME.assign(colour=FRAME["colour"].astype(kind))
-    expected = riesz.KernelRegressor(**SMALL).fit(FRAME, Y).predict(FRAME)
+    plain = holed()
+    frame = plain.assign(colour=plain["colour"].astype(kind))
+    expected = riesz.KernelRegressor(**SMALL).fit(plain, Y).predict(plain)
     np.testing.assert_array_equal(
         riesz.KernelRegressor(**SMALL).fit(frame, Y).predict(frame), expected
     )
