@@ -2,7 +2,9 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::{check_folder_of, grouped, listed, print, printable, significant, write, Lines};
+use crate::output::{
+    check_folder_of, grouped, listed, print, printable, refuse_overwriting, significant, write, Lines,
+};
 use crate::progress::Bar;
 use riesz::data::reader::{read, TargetColumn};
 use riesz::data::Rows;
@@ -150,7 +152,10 @@ impl Columns {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
-    [&arguments.out, &arguments.model].into_iter().flatten().try_for_each(|path| check_folder_of(path))?;
+    for path in [&arguments.out, &arguments.model].into_iter().flatten() {
+        check_folder_of(path)?;
+        refuse_overwriting(path, [&arguments.transitions])?;
+    }
     let options = EvaluationOptions {
         method: arguments.method.parse()?,
         features: arguments.features.parse::<Functions>()?,

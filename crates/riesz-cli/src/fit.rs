@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{
-    check_folder_of, describe_codings, duration, grouped, listed, print, significant, Lines,
+    check_folder_of, describe_codings, duration, grouped, listed, print, refuse_overwriting, significant,
+    Lines,
 };
 use crate::progress::Bar;
 use crate::score::test_error;
@@ -131,6 +132,7 @@ fn bytes(text: &str) -> Result<usize, String> {
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     let policy = arguments.checkpoint_policy()?;
     check_folder_of(&arguments.model)?;
+    refuse_overwriting(&arguments.model, arguments.data.iter().chain(&arguments.test))?;
     let started = Instant::now();
     let (known, mut machine) = learn(arguments, policy)?;
     let elapsed = started.elapsed();

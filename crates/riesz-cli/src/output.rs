@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use riesz::data::coding::Coding;
 use riesz::model::{replace, Columns};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Text that a terminal shows as it is: control characters and those that turn the direction of writing are escaped, but
@@ -79,6 +79,21 @@ pub(crate) fn check_folder_of(path: &Path) -> Outcome<()> {
         }
         _ if path.is_dir() => Err(Failure::bad_input(format!("{} is a folder, not a file", path.display()))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a file to write that is one of those to read.
+pub(crate) fn refuse_overwriting<'a>(
+    out: &Path,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> Outcome<()> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    match inputs.into_iter().find(|input| input.canonicalize().is_ok_and(|input| input == place)) {
+        Some(_) => {
+            let message = format!("{} would be read and overwritten", out.display());
+            Err(Failure::bad_input(message).hint("give the result another name"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::model::Model;
-use crate::output::{check_folder_of, print, printable, write_parts};
+use crate::output::{check_folder_of, print, printable, refuse_overwriting, write_parts};
 use crate::score::{error_of, Answers};
 use crate::table::{positions, target_column};
 use riesz::data::files::{list, Parts};
@@ -40,6 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     if let Some(out) = &arguments.out {
         check_folder_of(out)?;
+        refuse_overwriting(out, arguments.data.iter().chain([&arguments.model]))?;
     }
     let (model, columns) = Model::load(&arguments.model)?;
     let mut scores = Scores::default();

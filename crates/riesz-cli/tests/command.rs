@@ -168,6 +168,8 @@ fn bad_data_are_refused_by_name() {
 
     assert!(folder.fail("fit ok.csv --task regression --model m.riesz", 2).contains("not a number"));
     assert!(folder.fail("fit ok.csv --model no/such/m.riesz", 2).contains("no folder"));
+    assert!(folder.fail("fit ok.csv --model ./ok.csv", 2).contains("overwritten"));
+    assert_eq!(text(&folder.bytes("ok.csv")), rings(60, 1), "data stay as they are");
     assert!(!folder.path("m.riesz").exists(), "a failed fit writes no model");
 }
 

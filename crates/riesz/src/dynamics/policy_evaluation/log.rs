@@ -113,6 +113,23 @@ impl<'a> Log<'a> {
         }
     }
 
+    /// Refuses a policy that goes on with an action which the log does not have: nothing is known of it.
+    pub(super) fn check_support(&self) -> Result<()> {
+        let (Successors::Probabilities(p, count), Some(actions)) = (self.successors, self.actions) else {
+            return Ok(());
+        };
+        let mut logged = vec![false; count];
+        (0..actions.len()).for_each(|i| logged[actions.value(i, 0) as usize] = true);
+        let unknown = |p: &[f32]| p.iter().zip(&logged).position(|(p, logged)| *p > 0.0 && !logged);
+        let rows = p.chunks_exact(count).zip(self.terminals).enumerate();
+        match rows.filter(|(_, (_, end))| !**end).find_map(|(row, (p, _))| Some((row, unknown(p)?))) {
+            None => Ok(()),
+            Some((row, action)) => Err(Error::Conflict(format!(
+                "the policy takes action {action} after row {row}, which no transition of the log has: its value cannot be told"
+            ))),
+        }
+    }
+
     /// γ' of a transition: zero where the process ended.
     fn discount(&self, discount: f64, i: usize) -> f64 {
         match (self.terminals[i], self.discounts) {

@@ -108,6 +108,7 @@ impl PolicyEvaluation {
         control.start(options.max_time);
         let episodes = log.episodes();
         let mut evaluation = Self::unfitted(options, log)?;
+        log.check_support()?;
         if options.method.needs_episodes()
             && log.terminals.iter().chain(log.truncations.into_iter().flatten()).all(|end| !end)
         {
