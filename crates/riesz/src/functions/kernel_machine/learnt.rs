@@ -16,7 +16,7 @@ use crate::space::{Budget, Dictionary, FeatureExpansion, Function, Raw};
 #[derive(Clone, Debug)]
 pub(crate) enum Learnt {
     Features(FeatureExpansion),
-    Atoms(Box<Dictionary>),
+    Atoms(Dictionary),
 }
 
 /// Features per block, blocks and ridge of the features that take the place of atoms.
@@ -69,7 +69,7 @@ impl Learnt {
         let weights = f.weights().iter().enumerate().map(|(i, w)| w * unit(i).factor).collect();
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let (kernel, points) = (f.kernel().clone(), f.points().to_vec());
-        Ok(Self::Atoms(Box::new(Dictionary::from_raw(kernel, offset, f.budget(), points, raw)?)))
+        Ok(Self::Atoms(Dictionary::from_raw(kernel, offset, f.budget(), points, raw)?))
     }
 
     /// A function on random features to go on from in a stream: of atoms, the ridge regression of their values at their points.
@@ -132,7 +132,7 @@ impl Learnt {
         let weights = container.take_f64s("weights", &[atoms, outputs])?;
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let f = Dictionary::from_raw(kernel, offset, Budget::Unlimited, points, raw)?;
-        Ok(Self::Atoms(Box::new(f)))
+        Ok(Self::Atoms(f))
     }
 }
 

@@ -110,7 +110,7 @@ impl Fit<'_> {
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
         let shifts = self.shifts(&fit.left_out, &self.weights);
-        let f = Learnt::Atoms(Box::new(f)).in_units(&self.units, shifts.as_deref())?;
+        let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
         let calibration =
             self.is_calibrated().then(|| Calibration::fit(&fit.left_out, c, &self.labels(), &self.weights));
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history: vec![entry] })
