@@ -23,14 +23,15 @@ from riesz._settings import settings_of
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(Labels, KernelMachine):
-    """Classification by a kernel machine on random features.
+    """Classification by a kernel machine.
 
     Parameters
     ----------
     loss : str, default="auto"
         $losses_of_classes
         "crammer_singer" is the hinge of the largest margin violation among the classes; "auto" is
-        squared hinge where rows are held out and softmax otherwise.
+        least squares for an expansion over all rows, squared hinge where rows are held out and
+        softmax otherwise.
     $kernel
     $solver
     $course

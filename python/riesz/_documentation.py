@@ -25,12 +25,20 @@ def _losses(*, classification: bool) -> str:
 
 
 _KERNEL = """
-kernel : str or callable, default="gaussian"
+kernel : str or callable, default="auto"
     A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
     function that draws the features of a kernel of your own. See :class:`riesz.RandomFeatures`
-    for both.
+    for both. "auto" is "gaussian", or "matern(1.5)" or "matern(0.5)" where that does better on
+    small data or with a metric.
+metric : {"auto", "none", "diagonal", "full"}, default="auto"
+    Learnt weights of the columns ("diagonal") or of directions ("full"), from the gradients of a
+    first fit to some hundred rows. They are used where they do better on rows that they were not
+    learnt from, by more than chance. "auto" compares both kinds where the bandwidth is "auto",
+    full ones up to 128 columns; up to 1,024 columns there are any. Files that do not fit into
+    memory have none.
 bandwidth : float, "auto", "median" or "scale", default="auto"
-    Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by evidence;
+    Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by leaving out one
+    row after the other;
     "median" is the median distance between rows, "scale" what ``gamma="scale"`` means in
     scikit-learn. A given ``gamma`` is ``bandwidth=1 / sqrt(2 * gamma)``. Kernels of histograms
     and functions have none.
@@ -48,7 +56,8 @@ categorical_features : "from_dtype", array-like or None, default="from_dtype"
 _SOLVER = """
 solver : {"auto", "block", "stream"}, default="auto"
     "block" adds blocks of random features until the held-out loss stops falling, "stream" sees
-    every row once. "auto" is "block".
+    every row once. "auto" is "block" from 2,000 rows on; smaller data, unless a setting of blocks
+    is given, have a kernel expansion over all rows, without random features.
 ridge : float, optional
     Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss.
 """
@@ -197,12 +206,18 @@ scaling_ : {"none", "standard"}
 """
 
 _FITTED = """
+metric_ : ndarray of shape (d, d) or None
+    The learnt metric: squared distances are ``(x - z) @ metric_ @ (x - z)``.
+feature_importances_ : ndarray of shape (d,)
+    Its diagonal times the variances of the columns, as shares of the sum; only where there is a
+    metric.
 loss_ : str
     The loss used.
 n_blocks_ : int
-    Blocks of random features.
+    Blocks of random features; one of all rows where the function is an expansion over them.
 history_ : list of dict
-    Loss, held-out loss and held-out error after each block.
+    Loss, held-out loss and held-out error after each block; of an expansion over all rows the loss
+    and the error with each row left out in turn.
 seed_ : int
     The seed used.
 """

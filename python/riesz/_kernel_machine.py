@@ -31,7 +31,8 @@ Kernel: TypeAlias = str | Callable[[Any, int, int], Any]
 class KernelMachine(Rows, Saved[Machine]):
     """What the estimators share: parameters, validation, the fitted machine and its file."""
 
-    kernel: Kernel = "gaussian"
+    kernel: Kernel = "auto"
+    metric: str = "auto"
     bandwidth: str | float = "auto"
     scaling: str = "auto"
     categorical_features: Any = "from_dtype"
@@ -141,6 +142,9 @@ class KernelMachine(Rows, Saved[Machine]):
         summary = machine.summary()
         self._model = machine
         self.bandwidth_ = summary["bandwidth"]
+        self.metric_ = machine.metric()
+        if summary["importances"] is not None:
+            self.feature_importances_ = np.array(summary["importances"])
         self.scaling_ = summary["scaling"]
         self.loss_ = loss_name(summary)
         self.n_blocks_ = summary["blocks"]

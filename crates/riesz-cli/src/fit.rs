@@ -12,7 +12,9 @@ use crate::table::{straight_through, target_column, Known, Labelled, TaskChoice}
 use riesz::data::files::Collect;
 use riesz::data::reader::ReadOptions;
 use riesz::driver::{CheckpointPolicy, Control};
-use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Task, Training};
+use riesz::functions::{
+    Bandwidth, ColumnScaling, KernelMachine, MetricForm, MetricSpec, Options, SolverSpec, Task, Training,
+};
 use riesz::kernel::KernelSpec;
 use riesz::loss::LossSpec;
 use riesz::model::Stored;
@@ -38,9 +40,13 @@ pub(crate) struct Arguments {
     task: TaskChoice,
     #[arg(long, help = loss_help())]
     loss: Option<LossSpec>,
-    /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them
-    #[arg(long, default_value = "gaussian")]
-    kernel: KernelSpec,
+    /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them;
+    /// gaussian if not given, or matern(1.5) or matern(0.5) where that does better
+    #[arg(long)]
+    kernel: Option<KernelSpec>,
+    /// Learnt weights of the columns (diagonal) or of directions (full): auto, none, diagonal or full
+    #[arg(long, default_value = "auto")]
+    metric: MetricSpec,
     /// auto, median, scale or a positive number
     #[arg(long, default_value = "auto", allow_negative_numbers = true)]
     bandwidth: Bandwidth,
@@ -236,6 +242,7 @@ impl Arguments {
         Options {
             loss: self.loss.clone(),
             kernel: self.kernel.clone(),
+            metric: self.metric,
             bandwidth: self.bandwidth,
             scaling: self.scaling,
             solver: self.solver,
@@ -267,6 +274,16 @@ impl Arguments {
     }
 }
 
+/// A learnt metric in words.
+pub(crate) fn metric_name(form: MetricForm) -> &'static str {
+    match form {
+        MetricForm::Diagonal => "diagonal metric",
+        MetricForm::DiagonalRoot => "root of the diagonal metric",
+        MetricForm::Full => "full metric",
+        MetricForm::FullRoot => "root of the full metric",
+    }
+}
+
 /// What was learnt from what, how well and how fast.
 fn summary(
     arguments: &Arguments,
@@ -288,11 +305,16 @@ fn summary(
     let guessed = if arguments.task == TaskChoice::Auto { "; guessed, --task says otherwise" } else { "" };
     lines.add("target", format!("{}: {meaning}{guessed}", known.name));
     let scaling = if facts.scaling == "standard" { "standardised columns" } else { "columns as they are" };
-    lines.add("bandwidth", format!("{} on {scaling}", significant(facts.bandwidth)));
-    lines.add(
-        "blocks",
-        format!("{} of {} features, {} loss", facts.blocks, grouped(facts.block_size), facts.loss),
-    );
+    lines.add("kernel", facts.kernel.to_string());
+    let metric = facts.metric.map_or_else(String::new, |form| format!(", {}", metric_name(form)));
+    lines.add("bandwidth", format!("{} on {scaling}{metric}", significant(facts.bandwidth)));
+    match facts.exact {
+        true => lines.add("atoms", format!("{}, {} loss", grouped(facts.features), facts.loss)),
+        false => lines.add(
+            "blocks",
+            format!("{} of {} features, {} loss", facts.blocks, grouped(facts.block_size), facts.loss),
+        ),
+    }
     // The best block is where the model was cut back to.
     let best = facts.history.iter().filter(|entry| entry.held_out_loss.is_some());
     if let Some(entry) =
@@ -300,7 +322,8 @@ fn summary(
     {
         let error =
             entry.held_out_error.map(|error| format!("error {:.2} %, ", 100.0 * error)).unwrap_or_default();
-        lines.add("held-out", format!("{error}loss {}", significant(entry.held_out_loss.unwrap_or(0.0))));
+        let name = if facts.exact { "left out" } else { "held-out" };
+        lines.add(name, format!("{error}loss {}", significant(entry.held_out_loss.unwrap_or(0.0))));
     }
     if let Some(score) = score {
         lines.add("test", score);

@@ -1,6 +1,7 @@
 //! `riesz info`: what a model file holds.
 
 use crate::failure::{Failure, Outcome};
+use crate::fit::metric_name;
 use crate::model::Model;
 use crate::output::{describe_codings, grouped, listed, print, significant, Lines};
 use riesz::functions::{KernelMachine, OnlineMachine, Task};
@@ -8,6 +9,9 @@ use riesz::model::Columns;
 use riesz::Result;
 use serde_json::{json, Value};
 use std::path::PathBuf;
+
+/// Columns that are named as the most important.
+const LEADING: usize = 5;
 
 /// Arguments of `riesz info`.
 #[derive(Debug, clap::Args)]
@@ -108,9 +112,23 @@ fn describe(model: &Model, columns: &Columns) -> Lines {
 fn describe_fit(machine: &KernelMachine, lines: &mut Lines) {
     let facts = machine.summary();
     lines.add("scaling", facts.scaling);
-    let features =
-        format!("{} in {} blocks of {}", grouped(facts.features), facts.blocks, grouped(facts.block_size));
-    lines.add("features", format!("{features}, {:?}", facts.projection).to_lowercase());
+    if let Some(form) = facts.metric {
+        lines.add("metric", metric_name(form));
+    }
+    if let Some(importances) = &facts.importances {
+        lines.add("most important", listed(leading(importances).iter().map(String::as_str)));
+    }
+    if facts.exact {
+        lines.add("atoms", grouped(facts.features));
+    } else {
+        let features = format!(
+            "{} in {} blocks of {}",
+            grouped(facts.features),
+            facts.blocks,
+            grouped(facts.block_size)
+        );
+        lines.add("features", format!("{features}, {:?}", facts.projection).to_lowercase());
+    }
     if let Some(last) = facts.history.last() {
         lines.add("loss reached", significant(last.loss));
     }
@@ -119,6 +137,14 @@ fn describe_fit(machine: &KernelMachine, lines: &mut Lines) {
     }
     lines.add("seed", facts.seed.to_string());
     lines.add("fitted on", format!("{:?}", facts.path).to_lowercase());
+}
+
+/// Columns that count most in the metric, with their shares.
+fn leading(importances: &[f32]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..importances.len()).collect();
+    order.sort_by(|&a, &b| importances[b].total_cmp(&importances[a]));
+    let shown = |&i: &usize| format!("column {i}: {:.0} %", 100.0 * importances[i]);
+    order.iter().take(LEADING).map(shown).collect()
 }
 
 fn describe_stream(machine: &OnlineMachine, lines: &mut Lines) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::errors::to_py;
 use crate::files::{self, dictionary, stored, Wraps};
 use crate::kernel::kernel_of;
 use crate::settings::Settings;
-use numpy::PyUntypedArrayMethods;
+use numpy::{PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use riesz::functions::KernelMachine;
@@ -97,6 +97,14 @@ impl Machine {
             None => KernelMachine::from_container(container),
         };
         files::from_bytes(py, bytes, read).map(|machine: Self| Self { kernel, ..machine })
+    }
+
+    /// The learnt metric of the columns, d×d row by row, where there is one.
+    fn metric<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        let Some(metric) = self.machine.metric() else { return Ok(None) };
+        let rows: Vec<Vec<f64>> =
+            metric.matrix().chunks_exact(metric.columns()).map(<[f64]>::to_vec).collect();
+        Ok(Some(PyArray2::from_vec2(py, &rows)?))
     }
 
     /// The kernel, where it is a function.

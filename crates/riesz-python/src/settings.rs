@@ -76,11 +76,12 @@ impl<'py> Settings<'py> {
     /// Those of a kernel machine; `classes` is absent for regression on `targets` numbers a row.
     pub fn machine(&self, targets: usize) -> PyResult<Options> {
         let classes = self.take("classes")?.map(|value| value.extract()).transpose()?;
-        let kernel = self.take("kernel")?.map(|value| kernel_of(&value)).transpose()?;
+        let kernel = self.take("kernel")?.filter(|value| !value.eq("auto").unwrap_or(false));
+        let kernel = kernel.map(|value| kernel_of(&value)).transpose()?;
         let loss = self.loss()?;
         let mut options: Options = self.read()?;
         options.task = classes.map_or(Task::Regression(targets), Task::Classification);
-        options.kernel = kernel.unwrap_or(options.kernel);
+        options.kernel = kernel;
         options.loss = loss;
         options.check().map_err(to_py)?;
         Ok(options)

@@ -3,7 +3,9 @@
 
 use riesz::data::Rows;
 use riesz::driver::{quietly, CheckpointPolicy, Control, Phase, Progress};
-use riesz::functions::{Bandwidth, ColumnScaling, KernelMachine, Options, SolverSpec, Task, Training};
+use riesz::functions::{
+    Bandwidth, ColumnScaling, KernelMachine, MetricSpec, Options, SolverSpec, Task, Training,
+};
 use riesz::loss::LossSpec;
 use riesz::model::{Container, Stored};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
@@ -527,7 +529,7 @@ fn bad_rows_are_refused_after_the_fit_too() {
 
 // ---------------------------------------------------------------------------------------------------- determinism
 
-/// Everything a fit can be: small by evidence, large with a hold-out, with sweeps, ridge, stream.
+/// Everything a fit can be: small by leaving rows out, large with a hold-out, with sweeps, ridge, stream.
 fn every_kind() -> Vec<(Data, Options)> {
     let (numbers, classes) = (Task::Regression(1), Task::Classification(3));
     vec![
@@ -758,7 +760,9 @@ fn a_resumed_fit_gives_the_bytes_of_an_uninterrupted_one() {
 #[test]
 fn a_race_is_resumed_where_it_stopped() {
     let data = curve(1, 2_200, 3);
-    let options = Options { bandwidth: Bandwidth::Auto, max_blocks: Some(5), ..quick(Task::Regression(1)) };
+    let quick = quick(Task::Regression(1));
+    let metric = MetricSpec::None;
+    let options = Options { bandwidth: Bandwidth::Auto, metric, max_blocks: Some(5), ..quick };
     let path = scratch("race");
     let raced = std::cell::Cell::new(0);
     let run = |options: &Options, stop: usize| {

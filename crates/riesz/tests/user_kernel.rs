@@ -53,7 +53,7 @@ fn data(seed: u64) -> (Vec<f32>, Vec<f32>) {
 
 fn options(kernel: KernelSpec) -> Options {
     let mut options = Options::new(Task::Regression(1), Seed(3));
-    (options.kernel, options.bandwidth) = (kernel, Bandwidth::Value(0.5));
+    (options.kernel, options.bandwidth) = (Some(kernel), Bandwidth::Value(0.5));
     (options.block_size, options.max_blocks) = (Some(128), Some(4));
     options
 }

@@ -20,8 +20,8 @@ pub use gaussian_process::{
     PosteriorOperator, PosteriorOperatorConfig, Sampling,
 };
 pub use kernel_machine::{
-    Bandwidth, Calibration, ColumnScaling, FilesSeen, HistoryEntry, KernelMachine, Options, SolverSpec,
-    Summary, Task, Training,
+    Bandwidth, Calibration, ColumnScaling, FilesSeen, HistoryEntry, KernelMachine, Metric, MetricForm,
+    MetricSpec, Options, SolverSpec, Summary, Task, Training,
 };
 pub use novelty::{NoveltyDetector, NoveltyOptions};
 pub use online::{likeliest, ConstraintStatus, Memory, OnlineMachine, OnlineOptions, Progressive};

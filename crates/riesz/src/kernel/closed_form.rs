@@ -57,6 +57,12 @@ impl ClosedForm {
             gaussian_points(Device::default(), x, points, out);
             return Ok(());
         }
+        if let Some(radial) = self.kernel.radial() {
+            for (out, a) in out.iter_mut().zip(points.chunks_exact(self.columns())) {
+                *out = R::rounded(radial.value(R::squared_distance(x, a).into()));
+            }
+            return Ok(());
+        }
         let family = self.kernel.family();
         let wide = |x: &[f32], out: &mut Vec<f64>| {
             out.clear();

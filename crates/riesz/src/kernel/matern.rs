@@ -1,6 +1,6 @@
 //! The Matérn kernels.
 
-use super::{scaled_normals, Spectral};
+use super::{scaled_normals, Radial, Spectral};
 use crate::linalg::special::ln_gamma;
 use crate::random::{gamma, Address};
 
@@ -14,14 +14,12 @@ pub struct Matern {
 impl Spectral for Matern {
     /// Half-integers up to 5/2 in closed form, the others by ∫ exp(−z cosh t) cosh νt dt = K_ν(z).
     fn evaluate(&self, difference: &[f64]) -> f64 {
-        let nu = self.smoothness;
-        let z = (2.0 * nu * difference.iter().map(|v| v * v).sum::<f64>()).sqrt();
-        match nu {
-            0.5 => (-z).exp(),
-            1.5 => (1.0 + z) * (-z).exp(),
-            2.5 => (1.0 + z + z * z / 3.0) * (-z).exp(),
-            _ if z < 1e-12 => 1.0,
-            _ => (bessel_k(nu, z).ln() + nu * z.ln() - (nu - 1.0) * 2.0_f64.ln() - ln_gamma(nu)).exp(),
+        let (nu, square) = (self.smoothness, difference.iter().map(|v| v * v).sum::<f64>());
+        let z = (2.0 * nu * square).sqrt();
+        match Radial::matern(nu) {
+            Some(radial) => radial.value(square),
+            None if z < 1e-12 => 1.0,
+            None => (bessel_k(nu, z).ln() + nu * z.ln() - (nu - 1.0) * 2.0_f64.ln() - ln_gamma(nu)).exp(),
         }
     }
 

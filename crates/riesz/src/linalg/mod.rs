@@ -1,14 +1,16 @@
 //! Linear algebra and numerical analysis that more than one part needs: one Cholesky factorisation with one rule for
-//! matrices that rounding has made singular, LU, conjugate gradients, quasi-Newton steps, k-means, special functions.
+//! matrices that rounding has made singular, LU, eigendecompositions, conjugate gradients, quasi-Newton steps, k-means, special functions.
 
 pub(crate) mod cholesky;
 pub(crate) mod conjugate_gradients;
+pub(crate) mod eigen;
 pub(crate) mod k_means;
 pub(crate) mod lu;
 pub(crate) mod quasi_newton;
 pub mod special;
 
 pub(crate) use cholesky::Cholesky;
+pub(crate) use eigen::Eigen;
 
 /// Σ a_i b_i.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {

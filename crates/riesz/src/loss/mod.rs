@@ -17,6 +17,7 @@ mod exponential;
 mod hinge;
 mod huber;
 mod kink;
+mod least_squares;
 mod log_cosh;
 mod logistic;
 mod novelty;

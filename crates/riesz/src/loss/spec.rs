@@ -125,6 +125,7 @@ table! {
     "softmax"             Softmax                                              Classes softmax;
     "hinge"               Hinge                                                Classes hinge;
     "squared_hinge"       SquaredHinge                                         Classes squared_hinge;
+    "least_squares"       LeastSquares                                         Classes least_squares;
     "crammer_singer"      CrammerSinger                                        Classes crammer_singer;
 }
 

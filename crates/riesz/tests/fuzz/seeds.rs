@@ -17,8 +17,8 @@ use riesz::dynamics::policy_evaluation::{
 use riesz::dynamics::sbeed::{Actions, After, Form, Options as SbeedOptions, Sbeed, Steps};
 use riesz::functions::{
     Approximation, Bandwidth, DensityRatio, DensityRatioOptions, GaussianProcess, GaussianProcessOptions,
-    KernelMachine, Memory, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions, Options, Sample,
-    SolverSpec, Task, Training,
+    KernelMachine, Memory, MetricSpec, NoveltyDetector, NoveltyOptions, OnlineMachine, OnlineOptions,
+    Options, Sample, SolverSpec, Task, Training,
 };
 use riesz::loss::LossSpec;
 use riesz::model::{Columns, Stored};
@@ -61,7 +61,15 @@ fn machines(seeds: &mut Seeds) {
     let y: Vec<f32> = x.chunks_exact(2).map(|x| x[0] - x[1]).collect();
     let positive: Vec<f32> = y.iter().map(|y| y.abs()).collect();
     let classes = |k: usize| (0..40).map(|i| (i % k) as f32).collect::<Vec<f32>>();
-    let cases: [(&str, Options, Vec<f32>); 9] = [
+    let cases: [(&str, Options, Vec<f32>); 10] = [
+        (
+            "expansion",
+            options(Task::Regression(1), |o| {
+                (o.bandwidth, o.block_size, o.max_blocks) = (Bandwidth::Auto, None, None);
+                o.metric = MetricSpec::Diagonal;
+            }),
+            x.chunks_exact(2).map(|x| (3.0 * x[0]).sin()).collect(),
+        ),
         ("regression", options(Task::Regression(1), |_| {}), y.clone()),
         ("two-outputs", options(Task::Regression(2), |_| {}), [y.clone(), y.clone()].concat()),
         ("quantiles", options(Task::Regression(1), |o| o.loss = "quantile=0.1,0.9".parse().ok()), y.clone()),
@@ -71,13 +79,13 @@ fn machines(seeds: &mut Seeds) {
         (
             "product",
             options(Task::Regression(1), |o| {
-                o.kernel = "laplacian * polynomial(2, 1)".parse().unwrap();
+                o.kernel = Some("laplacian * polynomial(2, 1)".parse().unwrap());
             }),
             y.clone(),
         ),
         (
             "chi-squared",
-            options(Task::Regression(1), |o| o.kernel = "chi_squared".parse().unwrap()),
+            options(Task::Regression(1), |o| o.kernel = Some("chi_squared".parse().unwrap())),
             y.clone(),
         ),
         (

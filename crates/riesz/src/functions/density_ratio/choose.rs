@@ -210,8 +210,8 @@ impl<'a> Field<'a> {
             if alike && !standard && scalings(&self.machine).len() > 1 {
                 continue;
             }
-            let scaling = if standard { moments.standard() } else { moments.unscaled(&self.machine.kernel) };
-            let kernel = &self.machine.kernel;
+            let scaling = if standard { moments.standard() } else { moments.unscaled(self.machine.kernel()) };
+            let kernel = self.machine.kernel();
             let median = median_distance(rows, weights, &scaling, kernel, self.options.seed);
             let setting = Setting { scaling, standard, bandwidth: median, damping };
             let found = self.climb(setting, control)?;
@@ -252,7 +252,7 @@ impl<'a> Field<'a> {
     fn refine(&self, start: Setting, control: &mut Control<'_>) -> Result<Course> {
         let mut best = self.course(Setting { damping: self.damping(), ..start }, control)?;
         let narrowings = match self.options.bandwidth {
-            Bandwidth::Auto if self.machine.kernel.has_bandwidth() => MOST_NARROWINGS,
+            Bandwidth::Auto if self.machine.kernel().has_bandwidth() => MOST_NARROWINGS,
             _ => 0,
         };
         for _ in 0..narrowings {

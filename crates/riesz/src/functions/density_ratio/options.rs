@@ -112,7 +112,7 @@ impl DensityRatioOptions {
     /// The same settings as those of a kernel machine.
     pub(super) fn machine(&self) -> Options {
         Options {
-            kernel: self.kernel.clone(),
+            kernel: Some(self.kernel.clone()),
             bandwidth: self.bandwidth,
             scaling: self.scaling,
             damping: self.damping,

@@ -1,8 +1,10 @@
 //! A fitted kernel machine.
 
 use super::calibration::Calibration;
-use super::fit::{class_of, Fit};
-use super::options::{Options, SolverSpec, Task};
+use super::fit::{class_of, Fit, Outcome};
+use super::learnt::Learnt;
+use super::metric::{Form as MetricForm, Metric};
+use super::options::{ColumnScaling, Options, SolverSpec, Task};
 use super::start::loss_in;
 use super::stream::{Course, Stream};
 use super::training::{effective_rows, encode, Prepared, Training, SMALL};
@@ -11,14 +13,20 @@ use crate::data::Rows;
 use crate::driver::{Control, Fingerprint};
 use crate::error::{Error, Result};
 use crate::functions::kept_rows::Labelled;
-use crate::functions::stored::{insert_expansion, take_expansion};
+use crate::functions::stored::take_expansion;
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::{Loss, LossSpec};
 use crate::model::{Container, Stored};
 use crate::random::Seed;
-use crate::space::{FeatureExpansion, Function};
+use crate::space::Function;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// Share of the log-loss of least squares below which logistic regression is taken instead: rows are left out of it
+/// approximately.
+const MUCH_LESS: f64 = 0.8;
+/// Rows that are mapped by a metric at a time.
+const MAPPED_ROWS: usize = 8_192;
 
 /// One block of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,13 +54,19 @@ pub struct Summary {
     pub bandwidth: f64,
     /// `standard` or `none`.
     pub scaling: &'static str,
+    /// The form of the learnt metric, where there is one.
+    pub metric: Option<MetricForm>,
+    /// How much each column counts in it, adding up to one.
+    pub importances: Option<Vec<f32>>,
+    /// Whether the function is an expansion over the rows it was learnt from, without random features.
+    pub exact: bool,
     /// How frequencies are drawn.
     pub projection: Projection,
-    /// Blocks.
+    /// Blocks; one of all rows where the function is an expansion over them.
     pub blocks: usize,
-    /// Features per block.
+    /// Features, or kernel atoms, per block.
     pub block_size: usize,
-    /// Features altogether.
+    /// Features, or kernel atoms, altogether.
     pub features: usize,
     /// Input columns.
     pub columns: usize,
@@ -67,7 +81,9 @@ pub struct Summary {
 /// A function, the loss that links it to the targets, and what is needed to continue learning.
 #[derive(Clone, Debug)]
 pub struct KernelMachine {
-    f: FeatureExpansion,
+    f: Learnt,
+    /// Through which rows go first.
+    metric: Option<Metric>,
     header: Header,
     class_names: Vec<String>,
     /// What a stream needs to go on, beside f.
@@ -93,31 +109,44 @@ struct Header {
     /// Whether the file holds what a stream needs to go on.
     #[serde(default)]
     streams: bool,
+    /// Whether f is an expansion over rows.
+    #[serde(default)]
+    atoms: bool,
+    /// Whether the file holds a metric.
+    #[serde(default)]
+    metric: bool,
 }
 
 impl Header {
-    fn new(options: &Options, loss: LossSpec, f: &FeatureExpansion, standard: bool) -> Self {
-        let map = f.map();
-        Self {
+    fn new(options: &Options, loss: LossSpec, f: &Learnt, standard: bool) -> Self {
+        let mut header = Self {
             options: options.clone(),
             loss,
-            bandwidth: map.bandwidth,
+            bandwidth: 1.0,
             standard,
-            projection: map.projection,
-            form: map.form,
-            block_size: map.block_size,
-            path: f.device().path(),
+            projection: Projection::Dense,
+            form: options.form,
+            block_size: 0,
+            path: f.path(),
             calibration: None,
             history: Vec::new(),
             seen: 0.0,
             streams: false,
-        }
+            atoms: false,
+            metric: false,
+        };
+        header.describe(f, standard);
+        header
     }
 
-    /// Takes over what the features of `f` are.
-    fn describe(&mut self, f: &FeatureExpansion, standard: bool) {
-        let map = f.map();
-        (self.bandwidth, self.standard, self.block_size) = (map.bandwidth, standard, map.block_size);
+    /// Takes over what `f` is made of.
+    fn describe(&mut self, f: &Learnt, standard: bool) {
+        self.options.kernel = Some(f.kernel().clone());
+        (self.bandwidth, self.standard, self.block_size) = (f.bandwidth(), standard, f.shape().1);
+        self.atoms = matches!(f, Learnt::Atoms(_));
+        if let Learnt::Features(f) = f {
+            (self.projection, self.form) = (f.map().projection, f.map().form);
+        }
     }
 }
 
@@ -135,7 +164,7 @@ impl KernelMachine {
     pub fn fit(options: &Options, data: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
         options.check()?;
         data.check(options.task)?;
-        options.kernel.check_domain(data.rows)?;
+        options.kernel().check_domain(data.rows)?;
         control.prepare_checkpoint()?;
         control.start(options.max_time);
         if options.solver == SolverSpec::Stream {
@@ -149,12 +178,12 @@ impl KernelMachine {
             Some(_) => Fingerprint::of_rows(prepared.rows()?, &prepared.targets, &prepared.weights),
             None => Fingerprint::default(),
         };
-        let fitted = Fit::new(options, loss.clone(), &prepared, print)?.run(control);
-        let outcome = data.rows.sound(fitted)?;
+        let learnt = data.rows.sound(learn(options, loss, &prepared, &print, control));
+        let (outcome, loss) = learnt?;
         let mut header = Header::new(options, loss, &outcome.f, outcome.standard);
         (header.calibration, header.history) = (outcome.calibration, outcome.history);
         header.seen = effective_rows(&prepared.weights);
-        Ok(Self { f: outcome.f, header, class_names: Vec::new(), stream: None })
+        Ok(Self { f: outcome.f, metric: outcome.metric, header, class_names: Vec::new(), stream: None })
     }
 
     /// A fit that sees the rows batch by batch, in random order.
@@ -174,16 +203,16 @@ impl KernelMachine {
         let begun =
             Stream::begin(options, &|units| loss_in(&loss, options.task, units), labelled, course, control);
         let stream = data.rows.sound(begun)?;
-        let f = stream.function();
+        let f = Learnt::Features(stream.function());
         let header = Header::new(options, loss, &f, stream.standard);
-        Ok(Self { f, header, class_names: Vec::new(), stream: Some(stream) })
+        Ok(Self { f, metric: None, header, class_names: Vec::new(), stream: Some(stream) })
     }
 
     /// The first rows of a stream: settles on them what is left open, then learns from them, in their order.
     pub fn begin(options: &Options, first: &Training<'_>, control: &mut Control<'_>) -> Result<Self> {
         options.check()?;
         first.check(options.task)?;
-        options.kernel.check_domain(first.rows)?;
+        options.kernel().check_domain(first.rows)?;
         control.start(options.max_time);
         Self::stream(options, first, Course { passes: 1, shuffle: None }, control)
     }
@@ -196,18 +225,26 @@ impl KernelMachine {
             return Err(Error::Columns { expected, found });
         }
         data.check(options.task)?;
-        options.kernel.check_domain(data.rows)?;
+        options.kernel().check_domain(data.rows)?;
         check_targets(loss, options.task, data)?;
         control.start(options.max_time);
         let (targets, weights) = labels(data, options.task, loss);
-        let labelled = Labelled { rows: data.rows, targets: &targets, weights: &weights };
-        let stream = self.stream.get_or_insert_with(|| {
-            Stream::after(self.f.clone(), self.header.standard, self.header.seen, options)
-        });
+        let mapped = self.metric.as_ref().map(|metric| metric.map(data.rows));
+        let rows = mapped.as_ref().map_or(Ok(data.rows), |x| Rows::single(x, found))?;
+        let labelled = Labelled { rows, targets: &targets, weights: &weights };
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                Stream::after(self.f.expansion(options)?, self.header.standard, self.header.seen, options)
+            }
+        };
         let learnt = stream.learn(options, &|units| loss_in(loss, options.task, units), labelled, control);
+        let f = Learnt::Features(stream.function());
+        let standard = stream.standard;
+        self.stream = Some(stream);
         data.rows.sound(learnt)?;
-        self.f = stream.function();
-        self.header.describe(&self.f, stream.standard);
+        self.header.describe(&f, standard);
+        self.f = f;
         Ok(())
     }
 
@@ -219,10 +256,27 @@ impl KernelMachine {
     /// f at `rows`, n×C row-major: numbers as the loss compares them with the targets, or class scores.
     pub fn decision(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         rows.check_finite("X")?;
-        self.f.map().kernel.check_domain(rows)?;
+        self.f.kernel().check_domain(rows)?;
         let mut out = vec![0.0; rows.len() * self.outputs()];
-        rows.sound(self.f.evaluate(rows, &mut out))?;
+        match &self.metric {
+            Some(metric) => self.evaluate_mapped(metric, rows, &mut out)?,
+            None => rows.sound(self.f.evaluate(rows, &mut out))?,
+        }
         Ok(out)
+    }
+
+    /// f at rows that a metric maps first, some thousand at a time.
+    fn evaluate_mapped(&self, metric: &Metric, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+        let (expected, found) = (metric.columns(), rows.columns());
+        if expected != found {
+            return Err(Error::Columns { expected, found });
+        }
+        for (part, out) in out.chunks_mut(MAPPED_ROWS * self.outputs()).enumerate() {
+            let from = part * MAPPED_ROWS;
+            let x = metric.map(rows.slice(from..from + out.len() / self.outputs()));
+            self.f.evaluate(Rows::single(&x, expected)?, out)?;
+        }
+        rows.fault()
     }
 
     /// Predictions of a regression, n×C row-major: f itself; for the Poisson loss the mean e^f; for the quantile loss
@@ -273,22 +327,30 @@ impl KernelMachine {
 
     /// What the fit chose and how it went.
     pub fn summary(&self) -> Summary {
-        let map = self.f.map();
+        let (blocks, block_size) = self.f.shape();
         Summary {
             task: self.header.options.task,
             loss: self.header.loss.clone(),
-            kernel: map.kernel.clone(),
-            bandwidth: map.bandwidth,
+            kernel: self.f.kernel().clone(),
+            bandwidth: self.f.bandwidth(),
             scaling: if self.header.standard { "standard" } else { "none" },
-            projection: map.projection,
-            blocks: self.f.len(),
-            block_size: map.block_size,
-            features: self.f.len() * map.block_size,
-            columns: map.columns(),
+            metric: self.metric.as_ref().map(Metric::form),
+            importances: self.metric.as_ref().map(|metric| metric.importances().to_vec()),
+            exact: self.header.atoms,
+            projection: self.header.projection,
+            blocks,
+            block_size,
+            features: blocks * block_size,
+            columns: self.f.columns(),
             path: self.header.path,
-            seed: map.seed.0,
+            seed: self.seed().0,
             history: self.header.history.clone(),
         }
+    }
+
+    /// The learnt metric of the columns, where there is one.
+    pub fn metric(&self) -> Option<&Metric> {
+        self.metric.as_ref()
     }
 
     /// Names of the classes, in the order of their indices; empty if never set.
@@ -321,7 +383,7 @@ impl KernelMachine {
         let mut header: Header = container.field("machine")?;
         let class_names: Vec<String> = container.field("class_names")?;
         if let Some(kernel) = kernel {
-            header.options.kernel = header.options.kernel.completed_by(kernel)?;
+            header.options.kernel = Some(header.options.kernel().completed_by(kernel)?);
         }
         header.options.check().map_err(|e| match e {
             Error::KernelMissing { .. } => e,
@@ -333,17 +395,26 @@ impl KernelMachine {
         }
         check_names(&class_names, header.options.task)?;
         let c = outputs(&header.loss, header.options.task);
-        let f = take_expansion(container, c, |scaling| FeatureMap {
-            kernel: header.options.kernel.clone(),
+        let kernel = header.options.kernel().clone();
+        let expansion = |scaling| FeatureMap {
+            kernel: kernel.clone(),
             bandwidth: header.bandwidth,
             projection: header.projection,
             form: header.form,
             block_size: header.block_size,
             seed: header.options.seed,
             scaling,
-        })?;
-        let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;
-        Ok(Self { f, header, class_names, stream })
+        };
+        let (f, stream) = match header.atoms {
+            true => (Learnt::restore_atoms(container, kernel, header.bandwidth, c)?, None),
+            false => {
+                let f = take_expansion(container, c, expansion)?;
+                let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;
+                (Learnt::Features(f), stream)
+            }
+        };
+        let metric = header.metric.then(|| Metric::restore(container, f.columns())).transpose()?;
+        Ok(Self { f, metric, header, class_names, stream })
     }
 
     /// The seed of the fit.
@@ -359,16 +430,53 @@ impl Stored for KernelMachine {
         let mut header = self.header.clone();
         // Settings that never change the result are not part of it.
         (header.options.chunk, header.options.max_time) = (0, None);
-        header.streams = self.stream.is_some();
+        (header.streams, header.metric) = (self.stream.is_some(), self.metric.is_some());
         container.set_field("machine", &header)?;
         container.set_field("class_names", &self.class_names)?;
-        insert_expansion(container, &self.f)?;
+        self.f.store(container)?;
+        self.metric.as_ref().map_or(Ok(()), |metric| metric.store(container))?;
         self.stream.as_ref().map_or(Ok(()), |stream| stream.store(container))
     }
 
     fn restore(container: &mut Container) -> Result<Self> {
         Self::read(container, None)
     }
+}
+
+/// Fits; rows of large data go through a metric first where one does better.
+fn learn(
+    options: &Options,
+    loss: LossSpec,
+    prepared: &Prepared<'_>,
+    print: &Fingerprint,
+    control: &mut Control<'_>,
+) -> Result<(Outcome, LossSpec)> {
+    let fit = Fit::new(options, loss.clone(), prepared, print.clone())?;
+    if fit.is_exact() && options.loss.is_none() && options.task == Task::Classification(2) {
+        let logistic = Fit::new(options, LossSpec::Logistic, prepared, print.clone())?;
+        return either([(&fit, loss), (&logistic, LossSpec::Logistic)], control);
+    }
+    let Some((metric, kernel)) = fit.learnt_metric(control)? else { return Ok((fit.run(control)?, loss)) };
+    drop(fit);
+    let mapped = prepared.mapped(&metric)?;
+    let options = Options { kernel: Some(kernel), scaling: ColumnScaling::None, ..options.clone() };
+    let outcome = Fit::new(&options, loss.clone(), &mapped, print.clone())?.run(control)?;
+    Ok((Outcome { metric: Some(metric), ..outcome }, loss))
+}
+
+/// The second of two expansions with the same settings, where its log-loss of rows left out is a good deal less; else the first.
+fn either(
+    [first, second]: [(&Fit<'_>, LossSpec); 2],
+    control: &mut Control<'_>,
+) -> Result<(Outcome, LossSpec)> {
+    let chosen = first.0.chosen(control)?;
+    let one = first.0.exact(chosen.clone(), control)?;
+    if control.out_of_time() {
+        return Ok((one, first.1));
+    }
+    let other = second.0.exact(chosen, control)?;
+    let risk = |outcome: &Outcome| outcome.history[0].held_out_loss.unwrap_or(f64::INFINITY);
+    Ok(if risk(&other) < MUCH_LESS * risk(&one) { (other, second.1) } else { (one, first.1) })
 }
 
 /// Outputs of a task under a loss.
@@ -392,12 +500,14 @@ fn check_targets(loss: &LossSpec, task: Task, data: &Training<'_>) -> Result<()>
     }
 }
 
-/// The loss asked for, or the default: square for regression; for classification squared hinge (most accurate, scores
-/// calibrated on held-out rows), or softmax where no rows are held out.
+/// The loss asked for, or the default: square for regression; for classification least squares of an expansion over all rows
+/// (in closed form, scores calibrated on rows left out; of two classes logistic where that is much better), squared hinge (most accurate of blocks, calibrated on held-out
+/// rows), or softmax where no rows are held out.
 fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
     let n = data.rows.len();
     options.loss.clone().unwrap_or(match options.task {
         Task::Regression(_) => LossSpec::Square,
+        Task::Classification(_) if n < SMALL && options.is_exact() => LossSpec::LeastSquares,
         Task::Classification(_) if n < SMALL || !options.early_stopping => LossSpec::Softmax,
         Task::Classification(_) => LossSpec::SquaredHinge,
     })

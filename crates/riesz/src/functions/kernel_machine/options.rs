@@ -1,5 +1,6 @@
 //! What a user can say about a fit; everything has a default.
 
+use super::metric::{Form, MetricSpec};
 use crate::error::{non_negative, positive, Error, Result};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection, Scaling};
 use crate::loss::LossSpec;
@@ -21,7 +22,7 @@ pub enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bandwidth {
-    /// Chosen by held-out loss (2,000 rows and more) or by evidence.
+    /// Chosen by held-out loss (2,000 rows and more) or by leaving rows out.
     Auto,
     /// The median distance between rows.
     Median,
@@ -77,7 +78,7 @@ impl FromStr for ColumnScaling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SolverSpec {
-    /// Block functional descent.
+    /// An expansion over all rows of small data, else block functional descent.
     Auto,
     /// Block functional descent: any loss, regularised by early stopping.
     Block,
@@ -113,10 +114,13 @@ pub const MOST_FEATURES: usize = 131_072;
 pub struct Options {
     /// What is learnt.
     pub task: Task,
-    /// The loss; `None`: square for regression; squared hinge for classification with a hold-out, else softmax.
+    /// The loss; `None`: square for regression; for classification least squares of an expansion over all
+    /// rows, squared hinge with a hold-out, else softmax.
     pub loss: Option<LossSpec>,
-    /// Kernel family.
-    pub kernel: KernelSpec,
+    /// Kernel family; `None`: Gaussian, or Matérn of smoothness 3/2 or 1/2 where that does better on small data or with a metric.
+    pub kernel: Option<KernelSpec>,
+    /// Which learnt metrics of the columns compete.
+    pub metric: MetricSpec,
     /// σ.
     pub bandwidth: Bandwidth,
     /// What is done to the columns first.
@@ -166,7 +170,8 @@ impl Options {
         Self {
             task,
             loss: None,
-            kernel: KernelSpec::Gaussian,
+            kernel: None,
+            metric: MetricSpec::Auto,
             bandwidth: Bandwidth::Auto,
             scaling: ColumnScaling::Auto,
             solver: SolverSpec::Auto,
@@ -189,6 +194,41 @@ impl Options {
         }
     }
 
+    /// The kernel asked for; Gaussian where none is.
+    pub fn kernel(&self) -> &KernelSpec {
+        self.kernel.as_ref().unwrap_or(&KernelSpec::Gaussian)
+    }
+
+    /// The forms of metrics that compete; of none that was not asked for where the bandwidth is given, whose unit it would change.
+    pub(crate) fn metric_forms(&self, columns: usize) -> Vec<Form> {
+        match (self.metric, self.bandwidth) {
+            (MetricSpec::Auto, bandwidth) if bandwidth != Bandwidth::Auto => Vec::new(),
+            (metric, _) => metric.forms(columns),
+        }
+    }
+
+    /// The kernels that compete: one where it, or a bandwidth, is given.
+    pub(crate) fn kernels(&self) -> Vec<KernelSpec> {
+        match (&self.kernel, self.bandwidth) {
+            (Some(kernel), _) => vec![kernel.clone()],
+            (None, Bandwidth::Auto) => {
+                vec![KernelSpec::Gaussian, KernelSpec::Matern(1.5), KernelSpec::Matern(0.5)]
+            }
+            (None, _) => vec![KernelSpec::Gaussian],
+        }
+    }
+
+    /// Whether small data are fitted by an expansion over all rows: with a kernel in closed form, unless a setting of blocks asks
+    /// for blocks.
+    pub(crate) fn is_exact(&self) -> bool {
+        let about_blocks = self.block_size.is_some()
+            || self.max_blocks.is_some()
+            || self.damping.is_some()
+            || self.projection.is_some()
+            || self.sweeps > 0;
+        self.solver == SolverSpec::Auto && !about_blocks && !self.kernel().has_user_part()
+    }
+
     /// What is filled in for a setting that is not given.
     fn unset() -> Self {
         Self::new(Task::Regression(1), Seed(0))
@@ -201,7 +241,7 @@ impl Options {
         block_size: usize,
         scaling: Scaling,
     ) -> Result<FeatureMap> {
-        let mut map = FeatureMap::new(self.kernel.clone(), bandwidth, block_size, self.seed, scaling)?;
+        let mut map = FeatureMap::new(self.kernel().clone(), bandwidth, block_size, self.seed, scaling)?;
         map.projection = self.projection.unwrap_or(map.projection);
         map.form = self.form;
         map.check()?;
@@ -213,11 +253,11 @@ impl Options {
         if let Bandwidth::Value(value) = self.bandwidth {
             positive("bandwidth", value)?;
         }
-        self.kernel.check()?;
-        if self.scaling == ColumnScaling::Standard && !self.kernel.has_bandwidth() {
+        self.kernel().check()?;
+        if self.scaling == ColumnScaling::Standard && !self.kernel().has_bandwidth() {
             return Err(Error::Conflict(format!(
                 "the {} kernel takes columns as they are; use scaling = none",
-                self.kernel
+                self.kernel()
             )));
         }
         self.ridge.map(|v| non_negative("ridge", v)).transpose()?;

@@ -132,7 +132,7 @@ const TRUST: f64 = 0.8;
 
 /// The scalings to be compared: an explicit bandwidth refers to the columns as they are, and so does a kernel without one.
 pub(crate) fn scalings(options: &Options) -> Vec<bool> {
-    if !options.kernel.has_bandwidth() {
+    if !options.kernel().has_bandwidth() {
         return vec![false];
     }
     match (options.scaling, options.bandwidth) {
@@ -152,12 +152,12 @@ pub(crate) fn decided(
     damping: f64,
 ) -> Option<Setting> {
     let standard = scalings(options)[0];
-    let scaling = scaling(moments, standard, &options.kernel);
+    let scaling = scaling(moments, standard, options.kernel());
     let bandwidth = match options.bandwidth {
-        _ if !options.kernel.has_bandwidth() => 1.0,
+        _ if !options.kernel().has_bandwidth() => 1.0,
         Bandwidth::Auto => return None,
         Bandwidth::Value(value) => value,
-        Bandwidth::Median => median_distance(rows, weights, &scaling, &options.kernel, options.seed),
+        Bandwidth::Median => median_distance(rows, weights, &scaling, options.kernel(), options.seed),
         Bandwidth::Scale if standard => (rows.columns() as f64 / 2.0).sqrt(),
         Bandwidth::Scale => moments.scale_bandwidth(),
     };
@@ -183,8 +183,8 @@ pub(crate) fn race(
         Stage { options, contest: &small, config, block_size, blocks: FIRST_FEATURES / block_size, schedule };
     let mut best = None;
     for standard in scalings(options) {
-        let scaling = scaling(moments, standard, &options.kernel);
-        let median = median_distance(small.rows, small.weights, &scaling, &options.kernel, options.seed);
+        let scaling = scaling(moments, standard, options.kernel());
+        let median = median_distance(small.rows, small.weights, &scaling, options.kernel(), options.seed);
         for factor in COARSE {
             let bandwidth = factor * median;
             let setting = Setting { scaling: scaling.clone(), standard, bandwidth, damping };
@@ -373,11 +373,11 @@ pub(crate) fn by_evidence(
     let features = (2 * rows.len()).next_multiple_of(64).clamp(64, 512);
     let mut best: Option<(Setting, f64)> = None;
     for standard in scalings(options) {
-        let scaling = scaling(moments, standard, &options.kernel);
+        let scaling = scaling(moments, standard, options.kernel());
         let bandwidths: Vec<f64> = match decided(options, moments, rows, weights, 1.0) {
             Some(setting) => vec![setting.bandwidth],
             None => {
-                let median = median_distance(rows, weights, &scaling, &options.kernel, options.seed);
+                let median = median_distance(rows, weights, &scaling, options.kernel(), options.seed);
                 [2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18].iter().map(|f| f * median).collect()
             }
         };

@@ -1,5 +1,6 @@
 //! The data of a fit, checked once and brought into the form the solvers want.
 
+use super::metric::Metric;
 use super::options::Task;
 use crate::data::Rows;
 use crate::error::{self, finite, Error, Result};
@@ -62,6 +63,7 @@ pub(crate) struct Prepared<'a> {
     pub x: Cow<'a, [f32]>,
     rows: Option<Rows<'a>>,
     columns: usize,
+    small: bool,
     /// Targets of the loss.
     pub targets: Vec<f32>,
     /// Sample weights.
@@ -87,12 +89,28 @@ impl<'a> Prepared<'a> {
         let mut weights = weights.map_or_else(|| vec![1.0; n], <[f32]>::to_vec);
         tame(&mut weights);
         if n >= SMALL {
-            return Ok(Self { x: Cow::Borrowed(&[]), rows: Some(rows), columns, targets, weights });
+            return Ok(Self {
+                x: Cow::Borrowed(&[]),
+                rows: Some(rows),
+                columns,
+                small: false,
+                targets,
+                weights,
+            });
         }
         room("rows of X made dense", "the columns of X", &[n, columns], 8)?;
         let (x, targets, weights) =
             merge(&rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
-        Ok(Self { x: Cow::Owned(x), rows: None, columns, targets, weights })
+        Ok(Self { x: Cow::Owned(x), rows: None, columns, small: true, targets, weights })
+    }
+
+    /// The same with rows that a metric has mapped.
+    pub(crate) fn mapped(&self, metric: &Metric) -> Result<Prepared<'static>> {
+        let rows = self.rows()?;
+        room("rows in the units of the metric", "the rows of X", &[rows.len(), self.columns], 4)?;
+        let (targets, weights) = (self.targets.clone(), self.weights.clone());
+        let (x, columns, small) = (Cow::Owned(metric.map(rows)), self.columns, self.small);
+        Ok(Prepared { x, rows: None, columns, small, targets, weights })
     }
 
     /// The rows.
@@ -105,7 +123,7 @@ impl<'a> Prepared<'a> {
 
     /// Whether the data are small in the sense of [`SMALL`].
     pub(crate) fn is_small(&self) -> bool {
-        self.rows.is_none()
+        self.small
     }
 }
 

@@ -140,7 +140,7 @@ impl Fit<'_> {
     /// made of: compared on the first rows, to rounding.
     fn reproduces(&self, f: &FeatureExpansion, predictions: &[f32]) -> Result<bool> {
         const PROBES: usize = 16;
-        if !self.options.kernel.has_user_part() {
+        if !self.options.kernel().has_user_part() {
             return Ok(true);
         }
         let few = self.rows.len().min(PROBES);
@@ -168,7 +168,7 @@ impl Fit<'_> {
 
     fn resume_blocks(&self, blocks: Blocks<'_>) -> Result<Resumed> {
         let Blocks { header, coefficients, predictions } = blocks;
-        let map = self.map(&Setting::from_choice(header.choice, &self.moments, &self.options.kernel))?;
+        let map = self.map(&Setting::from_choice(header.choice, &self.moments, self.options.kernel()))?;
         let mut f = FeatureExpansion::new(map, self.offset.clone());
         let (m, c) = (f.map().block_size, f.outputs());
         let ((shape, coefficients), (rows, predictions)) = (coefficients, predictions);

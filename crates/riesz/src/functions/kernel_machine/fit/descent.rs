@@ -6,6 +6,7 @@ use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progr
 use crate::error::Result;
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::findings::Findings;
+use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::race::{Choice, Trial};
 use crate::functions::kernel_machine::start::in_units;
@@ -50,8 +51,8 @@ impl Fit<'_> {
             policy.discard()?;
         }
         let Log { choice, history, calibration, shifts, .. } = log;
-        let f = in_units(state.f, &self.units, shifts.as_deref());
-        Ok(Outcome { f, standard: choice.standard, calibration, history })
+        let f = Learnt::Features(in_units(state.f, &self.units, shifts.as_deref()));
+        Ok(Outcome { f, standard: choice.standard, metric: None, calibration, history })
     }
 
     /// Goes on where the checkpoint, if there is one, stands: among the blocks or in the race.

@@ -3,11 +3,14 @@
 mod checkpoint;
 mod coverage;
 mod descent;
+mod exact;
 
 use super::calibration::Calibration;
 use super::evidence::square_targets;
 use super::findings::Findings;
+use super::learnt::Learnt;
 use super::machine::HistoryEntry;
+use super::metric::Metric;
 use super::options::{Options, SolverSpec, Task, MOST_FEATURES};
 use super::race::{by_evidence, decided, race, Contest, Schedule, Setting, Trial};
 use super::start::{in_units, loss_in, standardise};
@@ -24,8 +27,9 @@ use crate::space::FeatureExpansion;
 
 /// What a fit returns.
 pub(crate) struct Outcome {
-    pub f: FeatureExpansion,
+    pub f: Learnt,
     pub standard: bool,
+    pub metric: Option<Metric>,
     pub calibration: Option<Calibration>,
     pub history: Vec<HistoryEntry>,
 }
@@ -77,8 +81,14 @@ impl<'a> Fit<'a> {
     pub(crate) fn run(&self, control: &mut Control<'_>) -> Result<Outcome> {
         match self.options.solver {
             SolverSpec::Ridge => self.ridge(control),
+            _ if self.is_exact() => self.exact(self.chosen(control)?, control),
             _ => self.block(control),
         }
+    }
+
+    /// Whether the fit is an expansion over all rows.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.small && self.options.is_exact()
     }
 
     fn block_size(&self) -> usize {
@@ -180,8 +190,9 @@ impl<'a> Fit<'a> {
         let report = |done, residual| control.report(Progress::new(Phase::Ridge, done, most, residual));
         let (f, _) = config.build()?.fit(f, self.rows, &self.targets, &everything, report)?;
         Ok(Outcome {
-            f: in_units(f, &self.units, None),
+            f: Learnt::Features(in_units(f, &self.units, None)),
             standard: setting.standard,
+            metric: None,
             calibration: None,
             history: Vec::new(),
         })

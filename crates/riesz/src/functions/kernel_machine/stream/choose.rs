@@ -50,8 +50,8 @@ pub(super) fn choose(
     let decided = decided(options, &moments, rows, weights, 1.0);
     let given = options.ridge.map(StreamRidge::PerRow);
     let candidates = |standard: bool| {
-        let scaling = scaling(&moments, standard, &options.kernel);
-        let median = median_distance(rows, weights, &scaling, &options.kernel, options.seed);
+        let scaling = scaling(&moments, standard, options.kernel());
+        let median = median_distance(rows, weights, &scaling, options.kernel(), options.seed);
         BANDWIDTHS.map(|factor| Setting {
             scaling: scaling.clone(),
             standard,

@@ -1,0 +1,314 @@
+//! Small data: a kernel expansion over all rows, with everything chosen by leaving rows out.
+//!
+//! Kernel, metric, bandwidth and damping λ are those of kernel ridge regression whose leave-one-out loss is least: mean squares
+//! for numbers, log-loss at the best slope for classes. The expansion then minimises the loss asked for, at the λ whose
+//! leave-one-out loss is least in turn.
+
+mod gradients;
+mod sample;
+mod search;
+
+use super::{class_of, Fit, Outcome};
+use crate::data::Rows;
+use crate::driver::{Control, Phase, Progress};
+use crate::error::Result;
+use crate::functions::kernel_machine::calibration::Calibration;
+use crate::functions::kernel_machine::evidence::square_targets;
+use crate::functions::kernel_machine::learnt::Learnt;
+use crate::functions::kernel_machine::machine::HistoryEntry;
+use crate::functions::kernel_machine::metric::Metric;
+use crate::functions::kernel_machine::options::{Bandwidth, SolverSpec};
+use crate::functions::kernel_machine::race::{decided, scaling, scalings};
+use crate::functions::kernel_machine::training::effective_rows;
+use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::linalg::lu::product;
+use crate::random::{BlockIndex, Permutation, Stream};
+use crate::solver::{Expansion, KernelNewton};
+use crate::space::{Budget, Dictionary, Raw};
+use faer::Mat;
+use sample::{log_losses, Sample};
+use search::{gram, Candidate, Grid};
+
+/// Rows on which scalings, kernels and bandwidths are first compared.
+const COARSE_ROWS: usize = 256;
+/// Rows on which a metric is learnt, and on which kernels and bandwidths are compared with it.
+const FINE_ROWS: usize = 512;
+/// Bandwidths that are compared, in median distances.
+const FACTORS: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
+/// The same around the best of these.
+const NEAR: [f64; 3] = [1.4, 1.0, 0.7];
+/// Step of the damping of losses other than the square, and of more rows than were chosen on.
+const DAMPING_STEP: f64 = 4.0;
+/// Most such steps, of no more rows than were chosen on; of more there is one.
+const DAMPING_STEPS: usize = 3;
+
+/// Step of the bandwidth where there are more rows than it was chosen on.
+const NARROWING: f64 = 0.7;
+
+/// What leaving rows out has decided.
+#[derive(Clone)]
+pub(crate) struct Chosen {
+    standard: bool,
+    /// What is done to the columns, unless there is a metric.
+    scaling: Scaling,
+    metric: Option<Metric>,
+    kernel: KernelSpec,
+    bandwidth: f64,
+    /// λ of the square loss.
+    damping: f64,
+}
+
+/// An expansion over all rows.
+struct Expanded {
+    kernel: ClosedForm,
+    points: Vec<f32>,
+    fit: Expansion,
+    /// Mean loss of the rows, each left out.
+    risk: f64,
+}
+
+/// 10⁻⁶, 10⁻⁵·⁵, …, 10.
+fn dampings() -> Vec<f64> {
+    (-12..=2).map(|half| 10_f64.powf(0.5 * f64::from(half))).collect()
+}
+
+impl Fit<'_> {
+    /// A metric, and the kernel that goes with it, for a fit by blocks; `None` where none is better than nothing.
+    pub(crate) fn learnt_metric(&self, control: &mut Control<'_>) -> Result<Option<(Metric, KernelSpec)>> {
+        let many = !self.small && matches!(self.options.solver, SolverSpec::Auto | SolverSpec::Block);
+        let in_memory = !matches!(self.rows, Rows::Cached(_));
+        let possible = self.options.kernel().radial().is_some()
+            && !control.out_of_time()
+            && !self.options.metric_forms(self.rows.columns()).is_empty();
+        if !(many && in_memory && possible) {
+            return Ok(None);
+        }
+        let chosen = self.chosen(control)?;
+        Ok(chosen.metric.map(|metric| (metric, chosen.kernel)))
+    }
+
+    /// Fits the expansion; more rows than the choice saw may ask for a narrower kernel.
+    pub(crate) fn exact(&self, mut chosen: Chosen, control: &mut Control<'_>) -> Result<Outcome> {
+        let mut best = self.expanded(&chosen, control)?;
+        while self.rows.len() > FINE_ROWS && self.is_open() && !control.out_of_time() {
+            let narrower = Chosen { bandwidth: NARROWING * chosen.bandwidth, ..chosen.clone() };
+            let next = self.expanded(&narrower, control)?;
+            if next.risk.is_nan() || next.risk >= best.risk {
+                break;
+            }
+            (best, chosen) = (next, narrower);
+        }
+        let Expanded { kernel, points, fit, risk } = best;
+        let entry = self.entry(&fit, risk);
+        control.report(Progress {
+            held_out_loss: entry.held_out_loss,
+            held_out_error: entry.held_out_error,
+            ..Progress::new(Phase::Fit, 1, 1, entry.loss)
+        })?;
+        let (n, c) = (self.rows.len(), self.offset.len());
+        let weights = (0..n * c).map(|i| fit.coefficients[(i / c, i % c)]).collect();
+        let raw = Raw { weights, scale: 1.0, inverse: None };
+        let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
+        let shifts = self.shifts(&fit.left_out, &self.weights);
+        let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
+        let calibration =
+            self.is_calibrated().then(|| Calibration::fit(&fit.left_out, c, &self.labels(), &self.weights));
+        Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history: vec![entry] })
+    }
+
+    /// Whether the bandwidth is open and the loss so cheap that it may be compared on all rows.
+    fn is_open(&self) -> bool {
+        self.is_quadratic()
+            && self.options.bandwidth == Bandwidth::Auto
+            && self.options.kernel().has_bandwidth()
+    }
+
+    /// Whether the loss is the one settings were chosen for.
+    fn is_quadratic(&self) -> bool {
+        matches!(self.loss.name(), "square" | "least_squares")
+    }
+
+    /// Whether scores become probabilities by calibration.
+    fn is_calibrated(&self) -> bool {
+        self.loss.domain().is_class() && self.loss.probabilities().is_none()
+    }
+
+    fn labels(&self) -> Vec<usize> {
+        (0..self.weights.len()).map(|i| self.label(i)).collect()
+    }
+
+    /// The expansion over all rows at these settings.
+    fn expanded(&self, chosen: &Chosen, control: &mut Control<'_>) -> Result<Expanded> {
+        let n = self.rows.len();
+        let (x, scaling) = match &chosen.metric {
+            Some(metric) => (metric.map(self.rows), Scaling::identity(metric.columns())),
+            None => (self.rows.gather(&(0..n as u32).collect::<Vec<_>>()), chosen.scaling.clone()),
+        };
+        let kernel = ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)?;
+        let mut points = Vec::with_capacity(x.len());
+        kernel.input(&x, &mut points);
+        let lower = gram(&kernel, &points)?;
+        let whole = Mat::from_fn(n, n, |i, j| lower[(i.max(j), i.min(j))]);
+        let newton = KernelNewton {
+            kernel: whole.as_ref(),
+            targets: &self.targets,
+            weights: &self.weights,
+            loss: &*self.loss,
+            offset: &self.offset,
+        };
+        let (fit, risk) = self.damped(&newton, chosen.damping, control)?;
+        Ok(Expanded { kernel, points, fit, risk })
+    }
+
+    /// The fit at the damping of least leave-one-out loss, and that loss.
+    fn damped(
+        &self,
+        newton: &KernelNewton<'_>,
+        chosen: f64,
+        control: &mut Control<'_>,
+    ) -> Result<(Expansion, f64)> {
+        let at = |damping: f64, control: &mut Control<'_>| -> Result<(Expansion, f64)> {
+            let fit = newton.minimise(damping, &mut || control.check(0))?;
+            let risk = self.risk(&fit.left_out);
+            Ok((fit, risk))
+        };
+        if let Some(ridge) = self.options.ridge.filter(|&ridge| ridge > 0.0) {
+            return at(ridge * effective_rows(&self.weights), control);
+        }
+        let start = chosen * self.loss.nominal_curvature(&self.offset, chosen);
+        let mut best = at(start, control)?;
+        if self.is_quadratic() && self.rows.len() <= FINE_ROWS {
+            return Ok(best);
+        }
+        let steps = if self.rows.len() <= FINE_ROWS { DAMPING_STEPS } else { 1 };
+        for step in [1.0 / DAMPING_STEP, DAMPING_STEP] {
+            let (mut damping, before) = (start, best.1);
+            for _ in 0..steps {
+                damping *= step;
+                if control.out_of_time() {
+                    break;
+                }
+                let next = at(damping, control)?;
+                if next.1.is_nan() || next.1 >= best.1 {
+                    break;
+                }
+                best = next;
+            }
+            if best.1 < before {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// The mean loss of predictions for rows left out; of scores that are calibrated, log-loss at the best slope.
+    fn risk(&self, left_out: &[f32]) -> f64 {
+        let total = effective_rows(&self.weights);
+        if !self.is_calibrated() {
+            return self.loss.total(left_out, &self.targets, &self.weights) / total;
+        }
+        let c = self.offset.len();
+        let weights: Vec<f64> = self.weights.iter().map(|&w| f64::from(w)).collect();
+        let score = |i: usize, k: usize| f64::from(left_out[i * c + k]);
+        let losses = log_losses(c, score, &self.labels(), &weights);
+        losses.iter().zip(&weights).map(|(loss, w)| loss * w).sum::<f64>() / total
+    }
+
+    /// Losses of the fit, with rows learnt from and left out.
+    fn entry(&self, fit: &Expansion, risk: f64) -> HistoryEntry {
+        let (c, total) = (self.loss.outputs(), effective_rows(&self.weights));
+        let wrong = |i: &usize| class_of(&fit.left_out[i * c..(i + 1) * c]) != self.label(*i);
+        let error = || {
+            let rows = (0..self.weights.len()).filter(wrong);
+            rows.map(|i| f64::from(self.weights[i])).sum::<f64>() / total
+        };
+        HistoryEntry {
+            block: 1,
+            loss: self.loss.total(&fit.predictions, &self.targets, &self.weights) / total,
+            held_out_loss: Some(risk),
+            held_out_error: self.loss.domain().is_class().then(error),
+        }
+    }
+
+    /// Kernel, metric, bandwidth and damping by leaving rows out.
+    pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
+        let options = self.options;
+        let kernels = options.kernels();
+        let ridge = options.ridge.map(|ridge| ridge * effective_rows(&self.weights));
+        let dampings = ridge.filter(|&damping| damping > 0.0).map_or_else(dampings, |damping| vec![damping]);
+        let decided = decided(options, &self.moments, self.rows, &self.weights, 1.0);
+        let bandwidth = decided.map(|setting| setting.bandwidth);
+        let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings };
+        let mut start: Option<(bool, Candidate)> = None;
+        for standard in scalings(options) {
+            control.check(0)?;
+            let sample = self.sample(&scaling(&self.moments, standard, options.kernel()), COARSE_ROWS)?;
+            if let Some(found) = grid.best(&sample, &sample.x)? {
+                if start.as_ref().is_none_or(|(_, best)| found.risk < best.risk) {
+                    start = Some((standard, found));
+                }
+            }
+        }
+        let Some((standard, start)) = start else { return Ok(self.plain(&grid)) };
+        let scaling = scaling(&self.moments, standard, options.kernel());
+        let (mut metric, mut best) = (None, start);
+        if !control.out_of_time() {
+            let sample = self.sample(&scaling, FINE_ROWS)?;
+            control.check(0)?;
+            let forms = options.metric_forms(self.rows.columns());
+            let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed)?;
+            control.check(0)?;
+            let near = NEAR.map(|factor| factor * best.factor);
+            let near = Grid { factors: near.to_vec(), ..grid };
+            let x = match &learnt {
+                Some((root, _)) => product(sample.x.as_ref(), root.as_ref()),
+                None => sample.x.clone(),
+            };
+            best = near.best(&sample, &x)?.unwrap_or(best);
+            metric = learnt.map(|(root, form)| Metric::new(form, &scaling, &root, &self.moments.variance));
+        }
+        let Candidate { kernel, bandwidth, damping, .. } = best;
+        Ok(Chosen { standard, scaling, metric, kernel, bandwidth, damping })
+    }
+
+    /// What is taken where nothing can be compared.
+    fn plain(&self, grid: &Grid) -> Chosen {
+        let bandwidth = grid.bandwidth.unwrap_or_else(|| self.moments.scale_bandwidth());
+        let scaling = self.moments.unscaled(self.options.kernel());
+        let kernel = self.options.kernel().clone();
+        Chosen { standard: false, scaling, metric: None, kernel, bandwidth, damping: 1.0 }
+    }
+
+    /// At most this many rows of positive weight, in order; those of a random part where there are more.
+    fn sample(&self, scaling: &Scaling, most: usize) -> Result<Sample> {
+        let order = Permutation::new(self.options.seed, Stream::Race, BlockIndex(2), self.rows.len());
+        let weighty = order.indices().iter().copied().filter(|&i| self.weights[i as usize] > 0.0);
+        let mut rows: Vec<u32> = weighty.take(most).collect();
+        rows.sort_unstable();
+        let (n, d) = (rows.len(), self.rows.columns());
+        let x = self.rows.gather(&rows);
+        let centred = |i: usize, j: usize| f64::from(x[i * d + j]) - f64::from(scaling.shift[j]);
+        let y = square_targets(&*self.loss, &self.targets, &self.weights);
+        let c = y.len() / self.weights.len();
+        let is_class = self.loss.domain().is_class();
+        let labels: Vec<usize> = rows.iter().filter(|_| is_class).map(|&i| self.label(i as usize)).collect();
+        Ok(Sample {
+            x: Mat::from_fn(n, d, |i, j| centred(i, j) * f64::from(scaling.scale[j])),
+            y: Mat::from_fn(n, c, |i, k| y[rows[i] as usize * c + k]),
+            weights: rows.iter().map(|&i| f64::from(self.weights[i as usize])).collect(),
+            // Targets of classes are ±1 less their mean.
+            mean: (0..c).map(|k| self.mean_sign(is_class, c, k)).collect(),
+            labels,
+        })
+    }
+
+    /// The weighted mean of the signs of class `k` among `c`, or of the second of two.
+    fn mean_sign(&self, is_class: bool, c: usize, k: usize) -> f64 {
+        if !is_class {
+            return 0.0;
+        }
+        let class = if c == 1 { 1 } else { k };
+        let own = (0..self.weights.len()).filter(|&i| self.label(i) == class);
+        2.0 * own.map(|i| f64::from(self.weights[i])).sum::<f64>() / effective_rows(&self.weights) - 1.0
+    }
+}

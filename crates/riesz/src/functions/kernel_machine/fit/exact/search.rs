@@ -1,0 +1,123 @@
+//! Kernel, bandwidth and damping by leave-one-out.
+
+use super::sample::{squared_distances, LeaveOneOut, Sample};
+use crate::data::Rows;
+use crate::error::Result;
+use crate::functions::geometry::median_distance;
+use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::random::Seed;
+use faer::Mat;
+use rayon::prelude::*;
+
+/// Settings of kernel ridge regression and what leaving rows out says of them.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub kernel: KernelSpec,
+    pub bandwidth: f64,
+    /// The bandwidth in median distances.
+    pub factor: f64,
+    /// λ.
+    pub damping: f64,
+    /// Of each row, left out.
+    pub losses: Vec<f64>,
+    /// Their weighted mean.
+    pub risk: f64,
+}
+
+/// The settings that are compared: all combinations.
+#[derive(Clone)]
+pub(super) struct Grid {
+    pub kernels: Vec<KernelSpec>,
+    /// Bandwidths in median distances.
+    pub factors: Vec<f64>,
+    /// The bandwidth, where it is decided.
+    pub bandwidth: Option<f64>,
+    pub dampings: Vec<f64>,
+}
+
+impl Grid {
+    /// The same kernel at bandwidths around a candidate's.
+    pub(super) fn around(&self, candidate: &Candidate, factors: &[f64]) -> Self {
+        let factors = factors.iter().map(|f| f * candidate.factor).collect();
+        Self { kernels: vec![candidate.kernel.clone()], factors, ..self.clone() }
+    }
+
+    /// The candidate of least risk for the rows of `sample` at the points `x`; the first of equals.
+    pub(super) fn best(&self, sample: &Sample, x: &Mat<f64>) -> Result<Option<Candidate>> {
+        let (n, d) = (x.nrows(), x.ncols());
+        let points: Vec<f32> = (0..n * d).map(|i| x[(i / d, i % d)] as f32).collect();
+        let weights: Vec<f32> = sample.weights.iter().map(|&w| w as f32).collect();
+        let squares = squared_distances(x.as_ref());
+        let rows = Rows::single(&points, d)?;
+        let mut settings = Vec::new();
+        for kernel in &self.kernels {
+            let median = median_distance(rows, &weights, &Scaling::identity(d), kernel, Seed(0));
+            let bandwidths = match (kernel.has_bandwidth(), self.bandwidth) {
+                (false, _) => vec![(1.0, 1.0)],
+                (true, Some(bandwidth)) => vec![(bandwidth, bandwidth / median)],
+                (true, None) => self.factors.iter().map(|&f| (f * median, f)).collect(),
+            };
+            settings.extend(bandwidths.into_iter().map(|(bandwidth, factor)| (kernel, bandwidth, factor)));
+        }
+        let tried: Vec<Option<Candidate>> = settings
+            .into_par_iter()
+            .map(|(kernel, bandwidth, factor)| {
+                let k = kernel_matrix(kernel, bandwidth, &squares, &points)?;
+                let best = LeaveOneOut::new(k, sample).map(|path| self.damped(&path, sample));
+                Ok(best.flatten().map(|(damping, losses, risk)| Candidate {
+                    kernel: kernel.clone(),
+                    bandwidth,
+                    factor,
+                    damping,
+                    losses,
+                    risk,
+                }))
+            })
+            .collect::<Result<_>>()?;
+        Ok(tried.into_iter().flatten().reduce(|best, next| if next.risk < best.risk { next } else { best }))
+    }
+
+    /// The best damping, the losses and the risk there.
+    fn damped(&self, path: &LeaveOneOut<'_>, sample: &Sample) -> Option<(f64, Vec<f64>, f64)> {
+        let tried = self.dampings.iter().map(|&damping| {
+            let losses = sample.losses(&path.left_out(damping));
+            let risk = sample.mean_of(losses.iter().copied());
+            (damping, losses, risk)
+        });
+        let finite = tried.filter(|(_, _, risk)| risk.is_finite());
+        finite.reduce(|best, next| if next.2 < best.2 { next } else { best })
+    }
+}
+
+/// The lower triangle of K, from squared distances where these are enough, else from row-major points.
+pub(super) fn kernel_matrix(
+    kernel: &KernelSpec,
+    bandwidth: f64,
+    squares: &Mat<f64>,
+    points: &[f32],
+) -> Result<Mat<f64>> {
+    let n = squares.nrows();
+    if let Some(radial) = kernel.radial() {
+        let unit = 1.0 / (bandwidth * bandwidth);
+        return Ok(Mat::from_fn(n, n, |i, j| if i < j { 0.0 } else { radial.value(unit * squares[(i, j)]) }));
+    }
+    let kernel = ClosedForm::new(kernel.clone(), bandwidth, Scaling::identity(points.len() / n.max(1)))?;
+    let mut inputs = Vec::with_capacity(points.len());
+    kernel.input(points, &mut inputs);
+    gram(&kernel, &inputs)
+}
+
+/// The lower triangle of K at points in the units of the kernel.
+pub(super) fn gram(kernel: &ClosedForm, inputs: &[f32]) -> Result<Mat<f64>> {
+    let d = kernel.columns();
+    let n = inputs.len() / d;
+    let mut k = Mat::<f64>::zeros(n, n);
+    k.par_col_iter_mut().enumerate().try_for_each(|(j, column)| {
+        let below = &inputs[j * d..];
+        match column.try_as_col_major_mut() {
+            Some(column) => kernel.values(&below[..d], below, &mut column.as_slice_mut()[j..]),
+            None => Ok(()),
+        }
+    })?;
+    Ok(k)
+}

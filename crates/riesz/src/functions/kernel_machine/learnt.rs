@@ -1,0 +1,160 @@
+//! What a machine has learnt: features, or kernel atoms at all rows.
+
+use super::options::Options;
+use super::start::in_units;
+use crate::compute::{self, Device};
+use crate::data::Rows;
+use crate::error::{Error, Result};
+use crate::functions::stored::insert_expansion;
+use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::loss::Unit;
+use crate::model::Container;
+use crate::solver::RidgeConfig;
+use crate::space::{Budget, Dictionary, FeatureExpansion, Function, Raw};
+
+/// A function on random features, or an expansion over the rows it was learnt from.
+#[derive(Clone, Debug)]
+pub(crate) enum Learnt {
+    Features(FeatureExpansion),
+    Atoms(Dictionary),
+}
+
+/// Features per block, blocks and ridge of the features that take the place of atoms.
+const STAND_IN: (usize, usize, f64) = (512, 8, 1e-6);
+
+impl Learnt {
+    /// The kernel.
+    pub(super) fn kernel(&self) -> &KernelSpec {
+        match self {
+            Self::Features(f) => &f.map().kernel,
+            Self::Atoms(f) => f.kernel().kernel(),
+        }
+    }
+
+    /// σ.
+    pub(super) fn bandwidth(&self) -> f64 {
+        match self {
+            Self::Features(f) => f.map().bandwidth,
+            Self::Atoms(f) => f.kernel().bandwidth(),
+        }
+    }
+
+    /// Blocks and features, or atoms, of each.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Features(f) => (f.len(), f.map().block_size),
+            Self::Atoms(f) => (1, f.len()),
+        }
+    }
+
+    /// Instructions that predictions take.
+    pub(super) fn path(&self) -> compute::Path {
+        match self {
+            Self::Features(f) => f.device().path(),
+            Self::Atoms(_) => Device::default().path(),
+        }
+    }
+
+    /// The function of targets as they were, from that of targets in `units`; `shifts` are added first, one per output.
+    pub(super) fn in_units(self, units: &[Unit], shifts: Option<&[f32]>) -> Result<Self> {
+        let f = match self {
+            Self::Features(f) => return Ok(Self::Features(in_units(f, units, shifts))),
+            Self::Atoms(f) => f,
+        };
+        let c = f.outputs();
+        let unit = |i: usize| units[i % c % units.len()];
+        let shift = |i: usize| shifts.map_or(0.0, |shifts| f64::from(shifts[i]));
+        let shifted = |(i, u): (usize, &f32)| unit(i).output(f64::from(*u) + shift(i)) as f32;
+        let offset = f.offset().iter().enumerate().map(shifted).collect();
+        let weights = f.weights().iter().enumerate().map(|(i, w)| w * unit(i).factor).collect();
+        let raw = Raw { weights, scale: 1.0, inverse: None };
+        let (kernel, points) = (f.kernel().clone(), f.points().to_vec());
+        Ok(Self::Atoms(Dictionary::from_raw(kernel, offset, f.budget(), points, raw)?))
+    }
+
+    /// A function on random features to go on from in a stream: of atoms, the ridge regression of their values at their points.
+    pub(super) fn expansion(&self, options: &Options) -> Result<FeatureExpansion> {
+        let f = match self {
+            Self::Features(f) => return Ok(f.clone()),
+            Self::Atoms(f) => f,
+        };
+        let (block_size, blocks, ridge) = STAND_IN;
+        let kernel = f.kernel();
+        let scaling = kernel.scaling();
+        let unit = if kernel.kernel().has_bandwidth() { kernel.bandwidth() } else { 1.0 };
+        let d = f.columns();
+        // A column of scale zero is not looked at.
+        let plain = |(i, z): (usize, &f32)| match scaling.scale[i % d] {
+            0.0 => scaling.shift[i % d],
+            scale => (f64::from(*z) * unit / f64::from(scale)) as f32 + scaling.shift[i % d],
+        };
+        let x: Vec<f32> = f.points().iter().enumerate().map(plain).collect();
+        let rows = Rows::single(&x, d)?;
+        let mut values = vec![0.0; rows.len() * f.outputs()];
+        f.evaluate(rows, &mut values)?;
+        let options = Options { kernel: Some(kernel.kernel().clone()), ..options.clone() };
+        let map = options.feature_map(kernel.bandwidth(), block_size, scaling.clone())?;
+        let start = FeatureExpansion::new(map, f.offset().to_vec());
+        let ridge = RidgeConfig { ridge, blocks, tolerance: 1e-5, max_iterations: 1_000 }.build()?;
+        Ok(ridge.fit(start, rows, &values, &vec![1.0; rows.len()], |_, _| Ok(()))?.0)
+    }
+
+    pub(super) fn store(&self, container: &mut Container) -> Result<()> {
+        let f = match self {
+            Self::Features(f) => return insert_expansion(container, f),
+            Self::Atoms(f) => f,
+        };
+        let Scaling { shift, scale } = f.kernel().scaling().clone();
+        container.insert("shift", vec![shift.len()], shift)?;
+        container.insert("scale", vec![scale.len()], scale)?;
+        container.insert("offset", vec![f.outputs()], f.offset().to_vec())?;
+        container.insert("points", vec![f.len(), f.columns()], f.points().to_vec())?;
+        container.insert("weights", vec![f.len(), f.outputs()], f.weights())
+    }
+
+    /// Takes atoms out of a file, for C outputs.
+    pub(super) fn restore_atoms(
+        container: &mut Container,
+        kernel: KernelSpec,
+        bandwidth: f64,
+        outputs: usize,
+    ) -> Result<Self> {
+        let columns = container.f32s("shift")?.1.len();
+        let atoms = container.f32s("points")?.0.first().copied().unwrap_or(0);
+        if columns == 0 || outputs == 0 || atoms == 0 {
+            return Err(Error::Format("a model needs at least one column, one output and one atom".into()));
+        }
+        let shift = container.take_f32s("shift", &[columns])?;
+        let scale = container.take_f32s("scale", &[columns])?;
+        let kernel = ClosedForm::new(kernel, bandwidth, Scaling { shift, scale })?;
+        let offset = container.take_f32s("offset", &[outputs])?;
+        let points = container.take_f32s("points", &[atoms, columns])?;
+        let weights = container.take_f64s("weights", &[atoms, outputs])?;
+        let raw = Raw { weights, scale: 1.0, inverse: None };
+        let f = Dictionary::from_raw(kernel, offset, Budget::Unlimited, points, raw)?;
+        Ok(Self::Atoms(f))
+    }
+}
+
+impl Function for Learnt {
+    fn columns(&self) -> usize {
+        match self {
+            Self::Features(f) => f.columns(),
+            Self::Atoms(f) => f.columns(),
+        }
+    }
+
+    fn outputs(&self) -> usize {
+        match self {
+            Self::Features(f) => f.outputs(),
+            Self::Atoms(f) => f.outputs(),
+        }
+    }
+
+    fn evaluate(&self, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+        match self {
+            Self::Features(f) => f.evaluate(rows, out),
+            Self::Atoms(f) => f.evaluate(rows, out),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Newton's method for a kernel expansion over all rows.
+
+use crate::error::Result;
+use crate::linalg::cholesky::{add_product, solve_in_place, DOUBLE};
+use crate::linalg::Cholesky;
+use crate::loss::Loss;
+use faer::{Mat, MatRef};
+
+/// The minimiser of Σ w_i ℓ(f(x_i), y_i) + (λ/2)‖f − offset‖² over f = offset + Σ_j β_j k(x_j, ·), which is that over the whole
+/// space of k (representer theorem).
+///
+/// With h the weighted curvatures of the loss, S = diag(h)^½ and r = −w ℓ', a step goes to
+///
+/// ```text
+/// β = (1/λ) (b − S B⁻¹ S K b/λ),   b = h (f − offset) + r,   B = I + S K S/λ,
+/// ```
+///
+/// the minimiser of the quadratic that has these curvatures, and is halved until it lowers the objective. A loss with a kink
+/// is rounded, less from step to step, as in block descent.
+pub(crate) struct KernelNewton<'a> {
+    /// K, whole.
+    pub kernel: MatRef<'a, f64>,
+    /// n×[`Loss::targets`].
+    pub targets: &'a [f32],
+    /// w.
+    pub weights: &'a [f32],
+    /// ℓ.
+    pub loss: &'a dyn Loss,
+    /// The constant part of f.
+    pub offset: &'a [f32],
+}
+
+/// What Newton's method arrived at.
+pub(crate) struct Expansion {
+    /// β, n×C.
+    pub coefficients: Mat<f64>,
+    /// f(x_i), n×C row-major.
+    pub predictions: Vec<f32>,
+    /// f₋ᵢ(x_i), learnt without row i, n×C row-major: exact for the square loss, else one Newton step from f.
+    pub left_out: Vec<f32>,
+}
+
+/// Most steps.
+const STEPS: usize = 40;
+/// Most halvings of a step.
+const HALVINGS: usize = 12;
+/// |r − λβ| below this share of the largest |r| at the start is rounding.
+const TOLERANCE: f64 = 1e-5;
+/// A step that lowers the objective by no more than this share of it is the last.
+const GAIN: f64 = 1e-7;
+/// The same where a kink is rounded: the rounding changes more.
+const ROUNDED_GAIN: f64 = 1e-4;
+/// Least width of a rounded kink.
+const LEAST_WIDTH: f32 = 1.0 / 16.0;
+/// Curvatures below this are none.
+const FLAT: f64 = 1e-12;
+
+/// The curvatures of a step and the factor of B.
+struct System {
+    curvatures: Vec<f64>,
+    factor: Cholesky,
+}
+
+impl KernelNewton<'_> {
+    fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Minimises; `check` is asked before every factorisation whether to go on.
+    pub(crate) fn minimise(&self, damping: f64, check: &mut dyn FnMut() -> Result<()>) -> Result<Expansion> {
+        let (n, c) = (self.len(), self.loss.outputs());
+        let mut beta = Mat::<f64>::zeros(n, c);
+        let mut inner = Mat::<f64>::zeros(n, c);
+        let mut u = self.values(&inner);
+        let (mut systems, mut size, mut unit) = (Vec::new(), None::<f64>, 1.0);
+        for step in 0..STEPS {
+            let width = (-(step as f32)).exp2().max(LEAST_WIDTH);
+            if width > LEAST_WIDTH {
+                unit = self.residual_unit(&u);
+            }
+            let smoothed = self.loss.smoothed(width * unit);
+            let loss = smoothed.as_deref().unwrap_or(self.loss);
+            let residuals = self.residuals(loss, &u);
+            let off = (0..n * c).map(|i| (residuals[i] - damping * beta[(i / c, i % c)]).abs());
+            let (off, least) =
+                (off.fold(0.0, f64::max), TOLERANCE * *size.get_or_insert(largest(&residuals)));
+            if step > 0 && off <= least && (smoothed.is_none() || width <= LEAST_WIDTH) || least == 0.0 {
+                break;
+            }
+            systems = self.systems(loss, &u, damping, check)?;
+            let direction = self.direction(&systems, &residuals, &inner, &beta, damping);
+            let mut change = Mat::<f64>::zeros(n, c);
+            add_product(&mut change, 1.0, self.kernel, direction.as_ref());
+            let (taken, gain) = self.backtrack(loss, damping, (&beta, &inner), (&direction, &change));
+            beta += faer::Scale(taken) * &direction;
+            inner += faer::Scale(taken) * &change;
+            u = self.values(&inner);
+            let enough = if smoothed.is_some() { ROUNDED_GAIN } else { GAIN };
+            if gain <= enough && (smoothed.is_none() || width <= LEAST_WIDTH) {
+                break;
+            }
+        }
+        let left_out = self.left_out(&systems, &beta, &u, damping);
+        Ok(Expansion { coefficients: beta, predictions: u, left_out })
+    }
+
+    /// offset + Kβ, n×C row-major.
+    fn values(&self, inner: &Mat<f64>) -> Vec<f32> {
+        let c = self.offset.len();
+        (0..self.len() * c).map(|i| (f64::from(self.offset[i % c]) + inner[(i / c, i % c)]) as f32).collect()
+    }
+
+    /// −w ℓ', n×C row-major.
+    fn residuals(&self, loss: &dyn Loss, u: &[f32]) -> Vec<f64> {
+        let mut out = vec![0.0; u.len()];
+        loss.residuals(u, self.targets, self.weights, &mut out);
+        out.into_iter().map(f64::from).collect()
+    }
+
+    /// The mean size of the residuals, where widths are measured in it.
+    fn residual_unit(&self, u: &[f32]) -> f32 {
+        let total: f64 = self.weights.iter().map(|&w| f64::from(w)).sum();
+        let share =
+            |share: f32| (self.loss.total(u, self.targets, self.weights) / (total * f64::from(share))) as f32;
+        self.loss.residual_share().map_or(1.0, |of| share(of).clamp(1e-3, 1.0))
+    }
+
+    /// B of all outputs together, or one for each where their curvatures are separate.
+    fn systems(
+        &self,
+        loss: &dyn Loss,
+        u: &[f32],
+        damping: f64,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<System>> {
+        let n = self.len();
+        let count = if loss.has_separate_curvatures() { self.offset.len() } else { 1 };
+        (0..count)
+            .map(|k| {
+                let mut h = vec![0.0_f32; n];
+                match count {
+                    1 => loss.curvatures(u, self.targets, self.weights, &mut h),
+                    _ => loss.output_curvatures(k, u, self.targets, self.weights, &mut h),
+                }
+                let curvatures: Vec<f64> = h.iter().map(|&h| f64::from(h).max(0.0)).collect();
+                let roots: Vec<f64> = curvatures.iter().map(|h| (h / damping).sqrt()).collect();
+                let entry = |i: usize, j: usize| match i < j {
+                    true => 0.0,
+                    false => roots[i] * self.kernel[(i, j)] * roots[j] + if i == j { 1.0 } else { 0.0 },
+                };
+                let make = || Ok(Mat::from_fn(n, n, entry));
+                Ok(System { curvatures, factor: Cholesky::of(DOUBLE, "ridge", make, check)? })
+            })
+            .collect()
+    }
+
+    /// From β to the minimiser of the quadratic.
+    fn direction(
+        &self,
+        systems: &[System],
+        residuals: &[f64],
+        inner: &Mat<f64>,
+        beta: &Mat<f64>,
+        damping: f64,
+    ) -> Mat<f64> {
+        let (n, c) = (self.len(), self.offset.len());
+        let system = |k: usize| &systems[k.min(systems.len() - 1)];
+        let b = Mat::from_fn(n, c, |i, k| system(k).curvatures[i] * inner[(i, k)] + residuals[i * c + k]);
+        let mut right = Mat::<f64>::zeros(n, c);
+        add_product(&mut right, 1.0, self.kernel, b.as_ref());
+        let root = |i: usize, k: usize| (system(k).curvatures[i] / damping).sqrt();
+        let mut right = Mat::from_fn(n, c, |i, k| root(i, k) * right[(i, k)]);
+        match systems {
+            [one] => solve_in_place(one.factor.lower(), right.as_mut()),
+            _ => systems.iter().enumerate().for_each(|(k, system)| {
+                solve_in_place(system.factor.lower(), right.as_mut().subcols_mut(k, 1));
+            }),
+        }
+        Mat::from_fn(n, c, |i, k| (b[(i, k)] - root(i, k) * right[(i, k)]) / damping - beta[(i, k)])
+    }
+
+    /// The share of a step, 1, ½, ¼, …, that lowers the objective, and by what share of it; zeros where rounding alone is left.
+    fn backtrack(
+        &self,
+        loss: &dyn Loss,
+        damping: f64,
+        (beta, inner): (&Mat<f64>, &Mat<f64>),
+        (direction, change): (&Mat<f64>, &Mat<f64>),
+    ) -> (f64, f64) {
+        let dot = |a: &Mat<f64>, b: &Mat<f64>| {
+            (0..a.ncols()).map(|c| crate::linalg::dot(a.col_as_slice(c), b.col_as_slice(c))).sum::<f64>()
+        };
+        // ‖f + sΔ‖² = ‖f‖² + 2s⟨f, Δ⟩ + s²‖Δ‖².
+        let (linear, square) = (dot(direction, inner), dot(direction, change));
+        let before = loss.total(&self.values(inner), self.targets, self.weights);
+        let size = (before.abs() + 0.5 * damping * dot(beta, inner)).max(f64::MIN_POSITIVE);
+        let mut share = 1.0;
+        for _ in 0..HALVINGS {
+            let moved = inner + faer::Scale(share) * change;
+            let after = loss.total(&self.values(&moved), self.targets, self.weights);
+            let penalty = damping * (share * linear + 0.5 * share * share * square);
+            let gain = (before - after - penalty) / size;
+            if gain >= -GAIN {
+                return (share, gain);
+            }
+            share *= 0.5;
+        }
+        (0.0, 0.0)
+    }
+
+    /// f₋ᵢ(x_i) = f(x_i) + (r_i/h_i)(1 − 1/(B⁻¹)_ii): leaving row i out of the quadratic at the minimum.
+    fn left_out(&self, systems: &[System], beta: &Mat<f64>, u: &[f32], damping: f64) -> Vec<f32> {
+        let c = self.offset.len();
+        let mut out = u.to_vec();
+        for (k, system) in systems.iter().enumerate() {
+            let diagonals = system.factor.map_inverse(|columns, inverse| {
+                (0..columns.len()).map(|j| inverse[(j, j)]).collect::<Vec<f64>>()
+            });
+            let outputs = if systems.len() == 1 { 0..c } else { k..k + 1 };
+            for (i, own) in diagonals.into_iter().flatten().enumerate() {
+                let h = system.curvatures[i];
+                if h <= FLAT {
+                    continue;
+                }
+                for k in outputs.clone() {
+                    let step = damping * beta[(i, k)] / h * (1.0 - 1.0 / own);
+                    out[i * c + k] = (f64::from(u[i * c + k]) + step) as f32;
+                }
+            }
+        }
+        out
+    }
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |a, v| a.max(v.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::LossSpec;
+
+    fn kernel(n: usize) -> Mat<f64> {
+        let x = |i: usize| ((i * 37) % 101) as f64 / 20.0;
+        Mat::from_fn(n, n, |i, j| (-(x(i) - x(j)).powi(2)).exp())
+    }
+
+    fn minimised(loss: &str, size: usize, targets: &[f32], weights: &[f32], damping: f64) -> Expansion {
+        let loss = loss.parse::<LossSpec>().unwrap().build(size).unwrap();
+        let (kernel, offset) = (kernel(weights.len()), loss.start(targets, weights));
+        let newton =
+            KernelNewton { kernel: kernel.as_ref(), targets, weights, loss: &*loss, offset: &offset };
+        newton.minimise(damping, &mut || Ok(())).unwrap()
+    }
+
+    /// The gradient in function space vanishes: λβ = −w ℓ'.
+    #[test]
+    fn the_minimum_is_stationary() {
+        let n = 40;
+        let weights: Vec<f32> = (0..n).map(|i| 0.5 + (i % 4) as f32).collect();
+        let signs: Vec<f32> = (0..n).map(|i| if (i * 37) % 101 > 50 { 1.0 } else { -1.0 }).collect();
+        let classes: Vec<f32> = (0..n).map(|i| (i % 3) as f32).collect();
+        let counts: Vec<f32> = (0..n).map(|i| ((i * 5) % 7) as f32).collect();
+        let cases = [
+            ("logistic", 2, &signs),
+            ("softmax", 3, &classes),
+            ("poisson", 1, &counts),
+            ("square", 1, &counts),
+        ];
+        for (name, size, targets) in cases {
+            let damping = 0.3;
+            let fit = minimised(name, size, targets, &weights, damping);
+            let loss = name.parse::<LossSpec>().unwrap().build(size).unwrap();
+            let c = loss.outputs();
+            let mut residuals = vec![0.0; n * c];
+            loss.residuals(&fit.predictions, targets, &weights, &mut residuals);
+            for (i, r) in residuals.iter().enumerate() {
+                let own = damping * fit.coefficients[(i / c, i % c)];
+                assert!((f64::from(*r) - own).abs() < 2e-4, "{name}, {i}: {r} and {own}");
+            }
+        }
+    }
+
+    /// Rows left out of the square loss one by one.
+    #[test]
+    fn left_out_predictions_are_those_of_fits_without_the_row() {
+        let n = 20;
+        let (damping, weights) = (0.2, vec![1.0_f32; n]);
+        let y: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
+        let loss = LossSpec::Square.build(1).unwrap();
+        let k = kernel(n);
+        let with = |weights: &[f32]| {
+            let newton =
+                KernelNewton { kernel: k.as_ref(), targets: &y, weights, loss: &*loss, offset: &[0.0] };
+            newton.minimise(damping, &mut || Ok(())).unwrap()
+        };
+        let whole = with(&weights);
+        for i in 0..n {
+            let mut others = weights.clone();
+            others[i] = 0.0;
+            let (exact, found) = (with(&others).predictions[i], whole.left_out[i]);
+            assert!((exact - found).abs() < 1e-4, "row {i}: {exact} and {found}");
+        }
+    }
+}
