@@ -248,7 +248,7 @@ pub fn follow(control: &mut Control<'_>) -> riesz::Result<Posterior> {
     let x: Vec<f64> = (0..32).map(|i| f64::from(i) / 16.0 - 1.0).collect();
     let y: Vec<f64> = x.iter().map(|x| 1.0 + 2.0 * x).collect();
     let model = GeneralisedLinear::new(Family::Gaussian, &x, 1, &y, 10.0)?;
-    let options = AdaptiveOptions { particles: 64, batch: 8, ..AdaptiveOptions::new(Seed(1)) };
+    let options = AdaptiveOptions { particles: 64, batch: Some(8), ..AdaptiveOptions::new(Seed(1)) };
     adaptive(&model, &options, control)
 }
 

@@ -704,11 +704,11 @@ fn moves_follow_a_correlated_posterior_in_thirty_dimensions() {
     assert_eq!(posterior.warnings(), Vec::<String>::new());
     assert!(posterior.report().moved);
     let moved = |kind| matches!(kind, StageKind::Moves { acceptance } if acceptance > 0.05);
-    // The last stage is of the draws whose weights are the evidence.
+    // The last two stages are of the draws that meet the particles of either half of the chains for the evidence.
     let stages = &posterior.report().history;
-    let (last, islands) = stages.split_last().unwrap();
+    let (islands, last) = stages.split_at(stages.len() - 2);
     assert!(islands.iter().all(|s| s.kind == StageKind::Kept || moved(s.kind)));
-    assert!(last.kind == StageKind::Draws && last.island.is_none());
+    assert!(last.iter().all(|s| s.kind == StageKind::Draws && s.island.is_none()));
     let means: Vec<f64> = (0..30).map(|j| z(posterior.mean(|t| t[j]), mean[j])).collect();
     let variances: Vec<f64> =
         (0..30).map(|j| z(posterior.mean(|t| (t[j] - mean[j]).powi(2)), variance[j])).collect();
@@ -793,6 +793,176 @@ fn a_likelihood_may_exclude_most_of_the_prior() {
         let found = posterior.report().evidence.unwrap();
         assert!((found.value - evidence).abs() < 4.0 * found.error, "{found:?} {evidence}");
         assert!(posterior.mean(|u| f64::from(u[0].exp() > 30.0)).value > 1.0 - 1e-12);
+    }
+}
+
+// ---- wide priors ------------------------------------------------------------------------------------------------------
+
+/// y ~ N(x φ_j, σ²), φ = Hβ with the reflection H = I − 2vvᵀ, β ~ N(0, 100² I), log σ ~ N(0, 3²): an ordinary regression in
+/// other coordinates, whose prior is wider than its posterior by a factor of 10¹⁵ in volume. θ = (β, log σ).
+struct WideRegression {
+    axis: Vec<f64>,
+    /// Rows (j, x, y).
+    rows: Vec<(usize, f64, f64)>,
+}
+
+impl WideRegression {
+    const WIDE: f64 = 100.0;
+
+    fn new(d: usize, n: u32) -> Self {
+        let raw: Vec<f64> = (0..d).map(|j| normal(20, j as u32)).collect();
+        let length = raw.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let row = |i: u32| {
+            let j = i as usize % d;
+            let x = 5.0_f64.powi(j as i32 % 3 - 1) * (1.0 + uniform(21, i));
+            (j, x, x * normal(22, j as u32) + 0.5 * normal(23, i))
+        };
+        Self { axis: raw.iter().map(|v| v / length).collect(), rows: (0..n).map(row).collect() }
+    }
+
+    fn reflect(&self, x: &[f64]) -> Vec<f64> {
+        let along: f64 = x.iter().zip(&self.axis).map(|(x, v)| x * v).sum();
+        x.iter().zip(&self.axis).map(|(x, v)| x - 2.0 * along * v).collect()
+    }
+
+    /// At a log σ: the log-evidence, and means and variances of φ.
+    fn given(&self, u: f64) -> (f64, Vec<f64>, Vec<f64>) {
+        let precision = (-2.0 * u).exp();
+        let mut sums = vec![[0.0; 2]; self.axis.len()];
+        let mut evidence = log_normal(u, 3.0);
+        for &(j, x, y) in &self.rows {
+            sums[j][0] += x * x * precision;
+            sums[j][1] += x * y * precision;
+            evidence += log_normal(y * (-u).exp(), 1.0) - u;
+        }
+        let variances: Vec<f64> = sums.iter().map(|s| 1.0 / (s[0] + Self::WIDE.powi(-2))).collect();
+        let means: Vec<f64> = sums.iter().zip(&variances).map(|(s, v)| s[1] * v).collect();
+        let gain = |(m, v): (&f64, &f64)| 0.5 * (m * m / v + v.ln()) - Self::WIDE.ln();
+        evidence += means.iter().zip(&variances).map(gain).sum::<f64>();
+        (evidence, means, variances)
+    }
+
+    /// Means of β and of log σ, second moments of β, and the evidence, by the trapezium rule over log σ.
+    fn truth(&self) -> (Vec<f64>, Vec<f64>, f64) {
+        let d = self.axis.len();
+        let step = 0.005;
+        let grid: Vec<f64> = (-600..600).map(|i| f64::from(i) * step).collect();
+        let each: Vec<_> = grid.iter().map(|&u| self.given(u)).collect();
+        let evidence = log_sum_exp(&each.iter().map(|e| e.0).collect::<Vec<f64>>());
+        let (mut first, mut second) = (vec![0.0; d + 1], vec![0.0; d]);
+        for (u, (log_weight, means, variances)) in grid.iter().zip(&each) {
+            let w = (log_weight - evidence).exp();
+            let beta = self.reflect(means);
+            for i in 0..d {
+                let unit: Vec<f64> = (0..d).map(|j| f64::from(i == j)).collect();
+                let spread: f64 = self.reflect(&unit).iter().zip(variances).map(|(h, v)| h * h * v).sum();
+                first[i] += w * beta[i];
+                second[i] += w * (beta[i] * beta[i] + spread);
+            }
+            first[d] += w * u;
+        }
+        (first, second, evidence + step.ln())
+    }
+}
+
+impl Model for WideRegression {
+    fn dimension(&self) -> usize {
+        self.axis.len() + 1
+    }
+    fn observations(&self) -> usize {
+        self.rows.len()
+    }
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()> {
+        normals(address, theta);
+        let d = self.axis.len();
+        theta[..d].iter_mut().for_each(|z| *z *= Self::WIDE);
+        theta[d] *= 3.0;
+        Ok(())
+    }
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
+        let d = self.axis.len();
+        for (theta, out) in particles.iter().zip(out) {
+            *out = log_normal(theta[d], 3.0)
+                + theta[..d].iter().map(|b| log_normal(*b, Self::WIDE)).sum::<f64>();
+        }
+        Ok(())
+    }
+    fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> Result<()> {
+        let d = self.axis.len();
+        for (theta, out) in particles.iter().zip(out) {
+            let (phi, u) = (self.reflect(&theta[..d]), theta[d]);
+            let one = |&n: &u32| {
+                let (j, x, y) = self.rows[n as usize];
+                log_normal((y - x * phi[j]) * (-u).exp(), 1.0) - u
+            };
+            *out = batch.iter().map(one).sum();
+        }
+        Ok(())
+    }
+}
+
+/// Means within four bars, second moments too, the evidence within four, and no warning: 6 and 9 dimensions, three seeds.
+#[test]
+fn regressions_with_wide_priors_are_right() {
+    for (d, n) in [(5, 60), (8, 50)] {
+        let model = WideRegression::new(d, n);
+        let (first, second, evidence) = model.truth();
+        for seed in 0..3 {
+            let posterior = fit(&model, &AdaptiveOptions::new(Seed(seed)));
+            assert_eq!(posterior.warnings(), Vec::<String>::new(), "d = {d}, seed {seed}");
+            let means = (0..=d).map(|j| z(posterior.mean(|t| t[j]), first[j]));
+            let squares = (0..d).map(|j| z(posterior.mean(|t| t[j] * t[j]), second[j]));
+            for off in means.chain(squares) {
+                assert!(off.abs() < 4.5, "d = {d}, seed {seed}: {off}");
+            }
+            let bars = z_evidence(&posterior, evidence);
+            assert!(
+                bars.abs() < 4.0,
+                "d = {d}, seed {seed}: {:?}, exact {evidence}",
+                posterior.report().evidence
+            );
+        }
+    }
+}
+
+/// Neal's funnel: v ~ N(0, 3²), x ~ N(0, e^v I), as a likelihood beside a flat prior N(0, 30²) of all.
+struct Funnel(usize);
+
+impl Model for Funnel {
+    fn dimension(&self) -> usize {
+        self.0
+    }
+    fn observations(&self) -> usize {
+        1
+    }
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()> {
+        normals(address, theta);
+        theta.iter_mut().for_each(|z| *z *= 30.0);
+        Ok(())
+    }
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
+        let each = |theta: &[f64]| theta.iter().map(|x| log_normal(*x, 30.0)).sum();
+        particles.iter().zip(out).for_each(|(theta, out)| *out = each(theta));
+        Ok(())
+    }
+    fn log_likelihood(&self, particles: Particles<'_>, _: &[u32], out: &mut [f64]) -> Result<()> {
+        for (theta, out) in particles.iter().zip(out) {
+            let deviation = (0.5 * theta[0]).exp();
+            *out = log_normal(theta[0], 3.0)
+                + theta[1..].iter().map(|x| log_normal(x / deviation, 1.0) - deviation.ln()).sum::<f64>();
+        }
+        Ok(())
+    }
+}
+
+/// No density through particles and no walk follows a funnel of ten dimensions: that is told, and no evidence is.
+#[test]
+fn a_funnel_is_warned_of() {
+    for seed in 0..2 {
+        let posterior = fit(&Funnel(10), &AdaptiveOptions::new(Seed(seed)));
+        let warnings = posterior.warnings();
+        assert!(warnings.iter().any(|w| w.contains("draws from a density")), "{warnings:?}");
+        assert!(posterior.report().evidence.is_none(), "{:?}", posterior.report().evidence);
     }
 }
 
@@ -1008,7 +1178,7 @@ fn settings_out_of_range_and_empty_data_are_refused() {
     let changes: [(Change, &str); 9] = [
         (|o| o.particles = 49, "n_particles = 49 is outside [50, 2^31)"),
         (|o| o.islands = 0, "n_islands = 0 is outside [1, 1024]"),
-        (|o| o.batch = 0, "batch_size = 0 is outside [1, ∞)"),
+        (|o| o.batch = Some(0), "batch_size = 0 is outside [1, ∞)"),
         (|o| o.growth = 1.0, "growth = 1 is outside (1, ∞)"),
         (|o| o.effective = 1.0, "effective = 1 is outside (0, 1)"),
         (|o| o.effective = f64::NAN, "effective = NaN is outside (0, 1)"),
@@ -1055,7 +1225,7 @@ fn a_fit_out_of_time_is_the_posterior_of_what_was_seen() {
     let all = Location::new(1_000);
     for (batch, seen) in [(3, 3), (600, 0)] {
         let options = AdaptiveOptions {
-            batch,
+            batch: Some(batch),
             max_time: Some(1e-9),
             particles: 4_000,
             ..AdaptiveOptions::new(Seed(0))

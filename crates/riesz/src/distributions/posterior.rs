@@ -14,6 +14,11 @@ use std::sync::OnceLock;
 
 /// Pareto shape from which importance weights are not to be trusted.
 pub(super) const HEAVY: f64 = 0.7;
+/// Share of effective draws below which a density through moved particles does not confirm them: adaptation to the draws
+/// themselves then finds the part of the posterior that they have seen, and no weight tells of the rest.
+pub(super) const LEAST_OVERLAP: f64 = 0.4;
+/// Share of effective particles from which no few carry the weights, whatever the shape of their tail.
+const NEARLY_EQUAL: f64 = 0.8;
 /// Least effective number of particles that is not remarked upon.
 const FEW: f64 = 100.0;
 /// R̂ from which islands disagree.
@@ -96,15 +101,21 @@ pub struct Report {
     pub seen: usize,
     /// Observations there are.
     pub observations: usize,
-    /// The log-evidence: a mean of importance weights. `None` where the algorithm gives none (strategy 2, steps other than 1/t), and after
-    /// Metropolis moves where too few draws from a density through the particles are effective, or none were made.
+    /// The log-evidence: a mean of importance weights, or a bridge between moved particles and draws. `None` where the
+    /// algorithm gives none (strategy 2, steps other than 1/t), and after Metropolis moves where draws from a density
+    /// through the particles do not confirm them, or none were made.
     pub evidence: Option<Evidence>,
     /// Effective number of particles.
     pub effective_size: f64,
-    /// Shape of the tail of the weights; `None` where they are equal.
+    /// Shape of the tail of the weights, of draws from a density through the particles where these were moved; `None` where
+    /// four in five are effective: weights that are nearly equal may have any tail.
     pub pareto_k: Option<f64>,
-    /// Agreement between islands, by coordinate.
+    /// Agreement in mean and spread, by coordinate: between islands after moves, else between the halves of the draws.
     pub r_hat: Option<Vec<f64>>,
+    /// After moves that did not mix well, the share of effective ones of the first draws from a density through the moved
+    /// particles.
+    #[serde(default)]
+    pub overlap: Option<f64>,
     /// Groups in the last particles that were drawn anew; 0 where there were none.
     pub groups: usize,
     /// Whether the particles are positions of Metropolis chains.
@@ -179,13 +190,16 @@ impl Posterior {
     pub(super) fn new(dimension: usize, positions: Vec<f64>, mut log_weights: Vec<f64>, seed: Seed) -> Self {
         let total = log_sum_exp(&log_weights);
         log_weights.iter_mut().for_each(|w| *w -= total);
+        let size = effective_size(&log_weights);
+        let uneven = size < NEARLY_EQUAL * log_weights.len() as f64;
         let report = Report {
             seen: 0,
             observations: 0,
             evidence: None,
-            effective_size: effective_size(&log_weights),
-            pareto_k: pareto_smoothed(&log_weights).1,
+            effective_size: size,
+            pareto_k: pareto_smoothed(&log_weights).1.filter(|_| uneven),
             r_hat: None,
+            overlap: None,
             groups: 0,
             moved: false,
             evaluations: 0,
@@ -209,6 +223,17 @@ impl Posterior {
         self.report.effective_size = size;
         self.report.r_hat = r_hat;
         self.report.moved = moved;
+        self
+    }
+
+    pub(super) fn with_overlap(mut self, overlap: Option<f64>) -> Self {
+        self.report.overlap = overlap;
+        self
+    }
+
+    /// Says what the weights of draws from a density through the particles tell, where these were moved.
+    pub(super) fn with_shape(mut self, pareto_k: Option<f64>) -> Self {
+        self.report.pareto_k = pareto_k.or(self.report.pareto_k);
         self
     }
 
@@ -267,17 +292,27 @@ impl Posterior {
                 self.len()
             ));
         }
-        // Weights that are nearly equal may have any tail: no particle of theirs carries more than √(2/m).
-        let uneven = report.effective_size < 0.5 * self.len() as f64;
-        if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY && uneven && !report.moved) {
+        if let Some(k) = report.pareto_k.filter(|k| *k >= HEAVY) {
+            let (what, whose) = if report.moved {
+                ("draws from a density through the particles do not confirm them", "their weights' ")
+            } else {
+                ("a few particles carry the weights", "")
+            };
             warnings.push(format!(
-                "a few particles carry the weights (Pareto k = {k:.2}, should be below {HEAVY}): means and the evidence are not to be \
-                 trusted; raise n_particles"
+                "{what} ({whose}Pareto k = {k:.2}, should be below {HEAVY}): means and the evidence are not to be trusted; raise \
+                 n_particles, or reparametrise the model so that the posterior is closer to a Gaussian"
+            ));
+        }
+        if let Some(share) = report.overlap.filter(|share| *share < LEAST_OVERLAP) {
+            warnings.push(format!(
+                "draws from a density through particles that Metropolis moves left are effective to {:.0} % only: parts of the posterior \
+                 that chains seldom visit may be missing; raise n_particles, or reparametrise the \
+                 model so that the posterior is closer to a Gaussian",
+                100.0 * share
             ));
         }
         let worst = report.r_hat.iter().flatten().copied().fold(1.0, f64::max);
-        // Pooled draws are weighed against one another: that islands found different shares of it is then mended.
-        if worst >= DISAGREE && (report.moved || report.effective_size < 0.3 * self.len() as f64) {
+        if worst >= DISAGREE {
             warnings.push(format!(
                 "independent islands disagree (R-hat = {worst:.2}, should be below {DISAGREE}): modes may be missing; raise n_particles or \
                  n_islands"

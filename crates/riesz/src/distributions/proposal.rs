@@ -46,6 +46,16 @@ struct Group {
     weights: Vec<f64>,
 }
 
+/// A move θ' = μ_c + a(θ − μ_c) + s L_c z, z ~ N(0, I): with a² + s² = 1 it leaves the Gaussian of the group as it is, with
+/// a = 1 it is a random walk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Jump {
+    /// a.
+    pub(super) keep: f64,
+    /// s.
+    pub(super) noise: f64,
+}
+
 /// The density of the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
@@ -167,8 +177,8 @@ impl Proposal {
         (0..count).map(&mut total).collect()
     }
 
-    /// A move from θ: θ' = μ_c + √(1 − s²)(θ − μ_c) + s L_c z, the group c drawn by responsibility.
-    pub(super) fn step(&self, from: &[f64], s: f64, address: Address, to: &mut [f64]) {
+    /// A move from θ: θ' = μ_c + a(θ − μ_c) + s L_c z, the group c drawn by responsibility.
+    pub(super) fn step(&self, from: &[f64], jump: Jump, address: Address, to: &mut [f64]) {
         let d = self.dimension;
         let responsibility = self.responsibilities(from);
         let mut threshold = uniform_open(address.on(Stream::Move).words(0)[1]);
@@ -180,15 +190,14 @@ impl Proposal {
         let (mut y, mut z) = (vec![0.0; d], vec![0.0; d]);
         group.factor.whiten(from, &group.mean, &mut y);
         normals(address, &mut z);
-        let a = (1.0 - s * s).max(0.0).sqrt();
-        z.iter_mut().zip(&y).for_each(|(z, y)| *z = a * y + s * *z);
+        z.iter_mut().zip(&y).for_each(|(z, y)| *z = jump.keep * y + jump.noise * *z);
         group.factor.colour(&z, &group.mean, to);
     }
 
     /// The log-density of [`Proposal::step`] at `to`.
-    pub(super) fn log_step(&self, from: &[f64], to: &[f64], s: f64) -> f64 {
+    pub(super) fn log_step(&self, from: &[f64], to: &[f64], jump: Jump) -> f64 {
         let d = self.dimension;
-        let a = (1.0 - s * s).max(0.0).sqrt();
+        let Jump { keep: a, noise: s } = jump;
         let (mut y, mut z) = (vec![0.0; d], vec![0.0; d]);
         let mut terms = self.responsibilities(from);
         for (term, group) in terms.iter_mut().zip(&self.groups) {
@@ -198,6 +207,16 @@ impl Proposal {
             *term -= 0.5 * distance + group.factor.log_determinant();
         }
         log_sum_exp(&terms) - d as f64 * (0.5 * std::f64::consts::TAU.ln() + s.ln())
+    }
+
+    /// Σ_c p_c ‖L_c⁻¹(θ' − θ)‖², the squared length of a move in deviations of the groups.
+    pub(super) fn squared_length(&self, from: &[f64], to: &[f64]) -> f64 {
+        let mut z = vec![0.0; self.dimension];
+        let within = self.groups.iter().map(|group| {
+            group.factor.whiten(to, from, &mut z);
+            group.share * z.iter().map(|z| z * z).sum::<f64>()
+        });
+        within.sum()
     }
 
     /// log of p_c N(θ; μ_c, Σ_c), normalised over c.

@@ -1,7 +1,7 @@
 //! Weights of particles: effective number, resampling, and the generalised Pareto distribution of the largest.
 
 use super::special::log_sum_exp;
-use crate::random::{uniform_open, Address};
+use crate::random::{uniform_open, Address, BlockIndex, Seed, Stream};
 use rayon::prelude::*;
 
 /// Weights that sum to one; all zero where every log-weight is −∞.
@@ -106,16 +106,19 @@ pub fn pareto_smoothed(log_weights: &[f64]) -> (Vec<f64>, Option<f64>) {
 /// where it cannot be told):
 ///
 /// ```text
-/// log Σ_i w_i p(x_n∣θ_i),   w_i ∝ α_i / p(x_n∣θ_i), smoothed
+/// log Σ_i w_i p(x_n∣θ_i),   w_i ∝ 1 / p(x_n∣θ_i), smoothed
 /// ```
 ///
+/// over particles resampled to equal weights: the shape is that of leaving out alone, not of what the particles weigh.
 /// `pointwise` holds log p(x_n∣θ_i), particles × observations, row-major.
 pub fn leave_one_out(log_weights: &[f64], pointwise: &[f64]) -> Vec<(f64, f64)> {
     let m = log_weights.len();
     let observations = pointwise.len() / m.max(1);
+    let at = Address::new(Seed(0), Stream::Resample, BlockIndex(0), 0);
+    let equal = systematic(&normalised(log_weights), m, at);
     let one = |n: usize| {
-        let likelihood: Vec<f64> = pointwise.iter().skip(n).step_by(observations).copied().collect();
-        let raw: Vec<f64> = log_weights.iter().zip(&likelihood).map(|(w, l)| w - l).collect();
+        let likelihood: Vec<f64> = equal.iter().map(|&i| pointwise[i * observations + n]).collect();
+        let raw: Vec<f64> = likelihood.iter().map(|l| -l).collect();
         let (smoothed, shape) = pareto_smoothed(&raw);
         let terms: Vec<f64> = smoothed.iter().zip(&likelihood).map(|(w, l)| w + l).collect();
         (log_sum_exp(&terms), shape.unwrap_or(f64::NAN))
@@ -151,7 +154,6 @@ fn fit_pareto(excess: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{BlockIndex, Seed, Stream};
 
     fn address(i: u32) -> Address {
         Address::new(Seed(1), Stream::Resample, BlockIndex(0), i)

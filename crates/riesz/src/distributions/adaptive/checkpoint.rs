@@ -1,7 +1,8 @@
 //! A run on disk, to be resumed bit for bit.
 
-use super::island::{Island, Population, Setting, State};
+use super::island::{Island, Setting, State};
 use super::options::AdaptiveOptions;
+use super::population::Population;
 use crate::distributions::model::{log_prior, Particles};
 use crate::distributions::posterior::Stage;
 use crate::driver::{same_settings, Fingerprint};
@@ -39,7 +40,7 @@ pub(super) fn fingerprint(setting: &Setting<'_>) -> Result<Fingerprint> {
     let known = model.fingerprint()?;
     let mut likelihood = Vec::new();
     if known.is_some() {
-        likelihood = setting.log_likelihood(&probes, &prior, 0..setting.options.batch.min(all))?;
+        likelihood = setting.log_likelihood(&probes, &prior, 0..setting.first_batch().min(all))?;
     } else {
         for n in 0..all {
             likelihood.extend(setting.log_likelihood(&probes, &prior, n..n + 1)?);
@@ -112,7 +113,7 @@ impl Island {
             ("observations", target.seen <= target.next && target.next <= all),
             ("power", (0.0..=1.0).contains(&target.power)),
             ("stage", state.stage < 1 << 24),
-            ("step", state.step > 0.0 && state.step <= 1.0),
+            ("step", state.pace.steps.iter().chain(&state.pace.lengths).all(|s| *s > 0.0 && s.is_finite())),
             ("evidence", state.log_evidence.is_finite() && state.variance >= 0.0 && state.inherited >= 0.0),
         ];
         match sound.iter().find(|(_, sound)| !sound) {
@@ -213,7 +214,7 @@ mod tests {
             ("observations", |i| i.state.target.next = 41),
             ("observations", |i| i.state.target.seen = usize::MAX),
             ("power", |i| i.state.target.power = f64::NAN),
-            ("step", |i| i.state.step = 0.0),
+            ("step", |i| i.state.pace.steps[1] = 0.0),
             ("evidence", |i| i.state.log_evidence = f64::NAN),
         ];
         for (what, fault) in faults {

@@ -1,8 +1,9 @@
 //! One independent run: particles that follow the posterior as it sees more and more of the data.
 
-use super::moves::Walk;
+use super::moves::{Pace, Walk};
 use super::options::{AdaptiveOptions, Renewal};
-use crate::distributions::model::{likelihood_where_possible, log_prior, Model, Particles};
+use super::population::{drawn, Population, Target};
+use crate::distributions::model::{likelihood_where_possible, Model};
 use crate::distributions::posterior::{Stage, StageKind};
 use crate::distributions::proposal::Proposal;
 use crate::distributions::special::log_sum_exp;
@@ -15,6 +16,12 @@ use serde::{Deserialize, Serialize};
 const KEPT_SHARE: f64 = 0.6;
 /// Draws are given up for moves when a smaller share of them can be expected, or turns out, to be effective.
 const LEAST_EFFICIENCY: f64 = 0.1;
+/// … or when fewer than these are for each dimension: the next density is one through them.
+const LEAST_PER_DIMENSION: f64 = 10.0;
+/// Share of the effective particles that is left after a step, at least: moves take such steps, and particles that are few.
+const LEAST_KEPT: f64 = 0.5;
+/// How many times as many particles as draws the moves of a stage leave: positions of a chain resemble each other.
+const MOVING: usize = 2;
 /// How many times as many particles as at the end the first stage may have, at most and per dimension …
 const EXTRA_PARTICLES: [f64; 2] = [8.0, 2.0];
 /// … and what is left of that from stage to stage …
@@ -25,34 +32,12 @@ const EXTRA_COST: f64 = 0.03;
 const EXTRA_DIMENSIONS: usize = 8;
 /// Fewer observations than these count as so many there.
 const LEAST_OBSERVATIONS: usize = 270;
+/// Fewest observations of the first batch, and how many it has for each parameter: the posterior of fewer than there are
+/// parameters is no Gaussian.
+const LEAST_BATCH: usize = 16;
+const BATCH_PER_PARAMETER: usize = 10;
 /// A batch of which less than this share of the data would be left takes the rest too.
 const LEAST_REST: f64 = 0.3;
-
-/// Particles with the logarithms of the densities they were asked about.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Population {
-    pub(super) positions: Vec<f64>,
-    pub(super) log_prior: Vec<f64>,
-    /// Log-likelihood of the observations seen.
-    pub(super) old: Vec<f64>,
-    /// Log-likelihood of the next batch, where it is known.
-    pub(super) new: Option<Vec<f64>>,
-    /// Weights for the current target whose mean is an estimate of its evidence.
-    pub(super) log_weights: Vec<f64>,
-    /// Number of chains, where these are the positions of chains.
-    pub(super) chains: Option<usize>,
-    /// Likelihoods of single observations that were evaluated for them.
-    pub(super) evaluations: u64,
-}
-
-/// q ∝ p(θ) Π_{n < seen} p(x_n∣θ) Π_{seen ≤ n < next} p(x_n∣θ)^λ, observations in the order of the island.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Target {
-    pub(super) seen: usize,
-    pub(super) next: usize,
-    /// λ.
-    pub(super) power: f64,
-}
 
 /// Where an island stands.
 #[derive(Clone, Debug)]
@@ -74,8 +59,8 @@ pub(super) struct State {
     pub(super) variance: f64,
     /// … and what of it is older than the particles: draws estimate the evidence anew, moves multiply what was there.
     pub(super) inherited: f64,
-    /// Step of the moves.
-    pub(super) step: f64,
+    /// What the moves have learnt.
+    pub(super) pace: Pace,
     /// Whether the particles were last renewed by moves.
     pub(super) moving: bool,
     pub(super) evaluations: u64,
@@ -97,7 +82,7 @@ impl<'a> Setting<'a> {
         Self { model, options, order, size: options.island_size(model.dimension()) }
     }
 
-    fn seed(&self) -> Seed {
+    pub(super) fn seed(&self) -> Seed {
         self.options.seed
     }
 
@@ -117,10 +102,15 @@ impl<'a> Setting<'a> {
         self.size.max(extra.min(affordable) as usize)
     }
 
+    /// Observations of the first batch.
+    pub(super) fn first_batch(&self) -> usize {
+        self.options.batch.unwrap_or(LEAST_BATCH.max(BATCH_PER_PARAMETER * self.model.dimension()))
+    }
+
     fn next(&self, seen: usize) -> usize {
         let all = self.model.observations();
         let grown =
-            ((seen as f64 * self.options.growth).ceil() as usize).max(seen + 1).max(self.options.batch);
+            ((seen as f64 * self.options.growth).ceil() as usize).max(seen + 1).max(self.first_batch());
         if grown as f64 > (1.0 - LEAST_REST) * all as f64 {
             all
         } else {
@@ -140,45 +130,6 @@ impl<'a> Setting<'a> {
     }
 }
 
-impl Population {
-    /// The particles at `positions`, asked about what `target` needs.
-    pub(super) fn at(positions: Vec<f64>, setting: &Setting<'_>, target: Target) -> Result<Self> {
-        let log_prior = log_prior(setting.model, Particles::new(&positions, setting.model.dimension())?)?;
-        let old = setting.log_likelihood(&positions, &log_prior, 0..target.seen)?;
-        let mut looked_at = target.seen;
-        let mut new = None;
-        if target.power > 0.0 {
-            new = Some(setting.log_likelihood(&positions, &log_prior, target.seen..target.next)?);
-            looked_at = target.next;
-        }
-        let evaluations = (log_prior.len() * looked_at) as u64;
-        Ok(Self { positions, log_prior, old, new, evaluations, ..Self::default() })
-    }
-
-    /// log of the current target, not normalised.
-    pub(super) fn log_target(&self, power: f64) -> Vec<f64> {
-        let seen = self.log_prior.iter().zip(&self.old).map(|(p, l)| p + l);
-        match &self.new {
-            Some(new) if power > 0.0 => seen.zip(new).map(|(v, l)| v + power * l).collect(),
-            _ => seen.collect(),
-        }
-    }
-
-    /// The relative variance of the mean of the weights: (Σw²)/(Σw)² − 1/m for independent particles, and the same with the
-    /// sum of each chain for a weight where they are positions of chains.
-    fn relative_variance(&self) -> f64 {
-        let weights = normalised(&self.log_weights);
-        let count = self.chains.unwrap_or(weights.len()).max(2);
-        let mut sums = vec![0.0; count];
-        weights.iter().enumerate().for_each(|(i, w)| sums[i % count] += w);
-        (sums.iter().map(|s| s * s).sum::<f64>() - 1.0 / count as f64).max(0.0)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.log_prior.len()
-    }
-}
-
 impl Island {
     /// Draws from the prior, before any data.
     pub(super) fn begin(setting: &Setting<'_>, index: usize) -> Result<Self> {
@@ -191,7 +142,7 @@ impl Island {
             log_evidence: 0.0,
             variance: 0.0,
             inherited: 0.0,
-            step: 0.5,
+            pace: Pace::BEGIN,
             moving: setting.options.renewal == Renewal::Moves,
             evaluations: 0,
         };
@@ -221,10 +172,11 @@ impl Island {
         };
         let count = self.particles.len() as f64;
         let rest: Vec<f64> = new.iter().map(|l| (1.0 - target.power) * l).collect();
-        // Particles that the batch excludes are lost whatever λ is; of the others half may be, where they are few already:
-        // they are renewed at once.
+        // Particles that the batch excludes are lost whatever λ is; of the others half may be, where they are few already
+        // or positions of chains: they are renewed at once.
         let possible = effective_size(&possible(&self.particles.log_weights, &new));
-        let least = (setting.options.effective * count).min(0.5 * possible);
+        let least = if self.state.moving { 1.0 } else { setting.options.effective };
+        let least = (least * count).min(LEAST_KEPT * possible);
         let share = step_for_size(&self.particles.log_weights, &rest, least);
         if possible == 0.0 || share == 0.0 {
             return Err(Error::Impossible { particles: self.particles.len(), observations: target.next });
@@ -286,7 +238,9 @@ impl Island {
         if self.draws_will_do(setting, &proposal, &weights) {
             let fresh = drawn(&proposal, count, block, setting, target)?;
             self.state.evaluations += fresh.evaluations;
-            let efficient = effective_size(&fresh.log_weights) >= LEAST_EFFICIENCY * count as f64;
+            let size = effective_size(&fresh.log_weights);
+            let covariance = LEAST_PER_DIMENSION * setting.model.dimension() as f64;
+            let efficient = size >= covariance.max(LEAST_EFFICIENCY * count as f64);
             if efficient || setting.options.renewal == Renewal::Draws {
                 self.state.moving = false;
                 self.state.inherited = 0.0;
@@ -294,7 +248,7 @@ impl Island {
                 return Ok((StageKind::Draws, proposal.groups()));
             }
         }
-        self.renew_by_moves(setting, &proposal, count)
+        self.renew_by_moves(setting, &proposal, count.max(MOVING * setting.size))
     }
 
     /// New particles by moves from the old.
@@ -304,11 +258,11 @@ impl Island {
         proposal: &Proposal,
         count: usize,
     ) -> Result<(StageKind, usize)> {
-        let State { target, step, .. } = self.state;
-        let mut walk = Walk { setting, proposal, target, block: self.state.block(), step };
+        let State { target, pace, .. } = self.state;
+        let mut walk = Walk { setting, proposal, target, block: self.state.block(), pace };
         let (moved, acceptance) =
             walk.run(&self.particles, &normalised(&self.particles.log_weights), count)?;
-        self.state.step = walk.step;
+        self.state.pace = walk.pace;
         self.state.moving = true;
         self.state.inherited = self.state.variance;
         self.state.evaluations += moved.evaluations;
@@ -346,43 +300,6 @@ impl Island {
 fn possible(log_weights: &[f64], likelihood: &[f64]) -> Vec<f64> {
     let kept = |(w, l): (&f64, &f64)| if *l == f64::NEG_INFINITY { *l } else { *w };
     log_weights.iter().zip(likelihood).map(kept).collect()
-}
-
-/// Draws from `proposal` with importance weights for `target`.
-pub(super) fn drawn(
-    proposal: &Proposal,
-    count: usize,
-    block: BlockIndex,
-    setting: &Setting<'_>,
-    target: Target,
-) -> Result<Population> {
-    let positions = proposal.draw(count, setting.seed(), block);
-    let density = proposal.log_density(&positions);
-    let fresh = Population::at(positions, setting, target)?;
-    let log_weights = fresh.log_target(target.power).iter().zip(density).map(|(t, q)| t - q).collect();
-    Ok(Population { log_weights, ..fresh })
-}
-
-/// The particles of all islands, each weighted by its evidence or all `equally`.
-pub(super) fn pooled<'a>(islands: impl IntoIterator<Item = &'a Island>, equally: bool) -> Population {
-    let (mut pool, mut count) = (Population::default(), 0.0_f64);
-    for island in islands {
-        count += 1.0;
-        let p = &island.particles;
-        // Islands of more particles must not count for more.
-        let mut unit = (p.len() as f64).ln();
-        if equally {
-            unit += island.state.log_evidence;
-        }
-        pool.positions.extend_from_slice(&p.positions);
-        pool.log_prior.extend_from_slice(&p.log_prior);
-        pool.old.extend_from_slice(&p.old);
-        pool.log_weights.extend(p.log_weights.iter().map(|w| w - unit));
-        pool.chains = p.chains;
-    }
-    let mean = (pool.len() as f64).ln() - count.ln();
-    pool.log_weights.iter_mut().for_each(|w| *w += mean);
-    pool
 }
 
 impl State {

@@ -17,41 +17,21 @@
 
 mod checkpoint;
 mod island;
+mod last;
 mod moves;
 mod options;
+mod population;
 
 pub use options::{AdaptiveOptions, Renewal};
 
-use super::diagnostics::{chain_size, r_hat};
 use super::model::Model;
-use super::posterior::{Evidence, Posterior, Stage, StageKind, HEAVY};
-use super::proposal::Proposal;
-use super::special::log_sum_exp;
-use super::weights::{effective_size, normalised, pareto_smoothed};
+use super::posterior::{Posterior, Stage};
 use crate::driver::{Control, Due, Fingerprint, Phase, Progress};
 use crate::error::{Error, Result};
 use crate::memory::room;
 use crate::model::Stored;
-use crate::random::BlockIndex;
 use checkpoint::Checkpoint;
-use island::{drawn, pooled, Island, Population, Setting, Target};
-
-/// Block of the random numbers of the last stage, beyond those of all islands.
-const LAST: u64 = 1 << 40;
-/// Most repetitions of the last stage.
-const REPETITIONS: u64 = 3;
-/// A last stage of which this share is effective is not repeated.
-const ENOUGH_EFFECTIVE: f64 = 0.5;
-/// Below this share of effective draws the islands' own moves are better than draws.
-const LEAST_EFFECTIVE: f64 = 0.1;
-/// Fewest and most rounds of moves after the last batch.
-const LAST_MOVES: [usize; 2] = [3, 8];
-/// Islands that agree this well are done moving.
-const AGREEMENT: f64 = 1.03;
-/// Fewest effective draws whose mean weight counts as the evidence.
-const LEAST_DRAWS: f64 = 50.0;
-/// Islands that agree worse than this are weighed by their evidence.
-const DISAGREE: f64 = 1.1;
+use island::{Island, Setting};
 
 /// The posterior of a model.
 ///
@@ -102,6 +82,8 @@ struct Run<'a> {
     history: Vec<Stage>,
     due: Due,
     fingerprint: Fingerprint,
+    /// The share of effective ones of the first draws from a density through particles that were moved.
+    overlap: Option<f64>,
 }
 
 impl<'a> Run<'a> {
@@ -117,7 +99,7 @@ impl<'a> Run<'a> {
                 (islands, history) = Checkpoint::load(&policy.path)?.resume(&settings, &fingerprint)?;
             }
         }
-        Ok(Self { settings, islands, history, due: Due::new(), fingerprint })
+        Ok(Self { settings, islands, history, due: Due::new(), fingerprint, overlap: None })
     }
 
     /// Runs every island to the end of the data, or the clock.
@@ -160,225 +142,5 @@ impl<'a> Run<'a> {
 
     fn options(&self) -> &'a AdaptiveOptions {
         self.settings[0].options
-    }
-
-    /// The last stage: pooled draws, or, where draws are poor, the islands' moves until they agree.
-    fn finish(mut self, control: &mut Control<'_>) -> Result<Posterior> {
-        let all = self.settings[0].model.observations();
-        let done = self.islands.iter().filter(|i| i.state.target.seen == all).count();
-        if done == 0 {
-            return Ok(self.cut_short());
-        }
-        self.islands.truncate(done);
-        let agreement = self.agreement();
-        let wanted = self.options().final_stage && !control.out_of_time();
-        if wanted && self.options().renewal != Renewal::Moves {
-            if let Some((particles, groups)) = self.pooled_draws(control)? {
-                let size = effective_size(&particles.log_weights);
-                let evidence = Evidence::of_weights(&particles.log_weights);
-                return Ok(self.posterior(particles, Some(evidence), size, agreement, groups));
-            }
-        }
-        let mut evidence = self.islands_evidence();
-        if wanted {
-            self.move_until_agreed(control)?;
-            evidence = self.evidence_by_draws()?;
-        }
-        Ok(self.pooled_islands(evidence))
-    }
-
-    /// Draws of a density through all islands' particles with importance weights for all data; `None` where too few
-    /// are effective.
-    fn pooled_draws(&mut self, control: &mut Control<'_>) -> Result<Option<(Population, usize)>> {
-        let options = self.options();
-        let (d, all) = (self.settings[0].model.dimension(), self.settings[0].model.observations());
-        let mut pool = pooled(&self.islands, false);
-        let mut best: Option<(Population, usize)> = None;
-        for repetition in 0..REPETITIONS {
-            let block = BlockIndex(LAST + repetition);
-            let weights = normalised(&pool.log_weights);
-            let proposal =
-                Proposal::fit(&pool.positions, &weights, d, 0.5 * options.defensive, options.seed, block);
-            if repetition == 0 && options.renewal == Renewal::Auto {
-                let evidence = log_sum_exp(&pool.log_weights) - (pool.len() as f64).ln();
-                let target = pool.log_target(0.0);
-                let expected = proposal.expected_efficiency(&pool.positions, &weights, &target, evidence);
-                let moving = self.islands.iter().any(|i| i.state.moving);
-                if expected < if moving { ENOUGH_EFFECTIVE } else { LEAST_EFFECTIVE } {
-                    return Ok(None);
-                }
-            }
-            let fresh = self.draws(&proposal, block)?;
-            let size = effective_size(&fresh.log_weights);
-            control.check(all)?;
-            let better = best.as_ref().is_none_or(|(b, _)| effective_size(&b.log_weights) < size);
-            if better {
-                pool = fresh.clone();
-                best = Some((fresh, proposal.groups()));
-            }
-            if size >= ENOUGH_EFFECTIVE * options.particles as f64 || !better || control.out_of_time() {
-                break;
-            }
-        }
-        let enough = LEAST_EFFECTIVE * options.particles as f64;
-        let forced = options.renewal == Renewal::Draws;
-        Ok(best.filter(|(b, _)| forced || effective_size(&b.log_weights) >= enough))
-    }
-
-    /// Draws of `proposal` with importance weights for all data.
-    fn draws(&mut self, proposal: &Proposal, block: BlockIndex) -> Result<Population> {
-        let setting = &self.settings[0];
-        let all = setting.model.observations();
-        let target = Target { seen: all, next: all, power: 0.0 };
-        let fresh = drawn(proposal, setting.options.particles, block, setting, target)?;
-        self.history.push(Stage {
-            island: None,
-            seen: all,
-            batch: 0,
-            power: 1.0,
-            particles: fresh.len(),
-            effective_size: effective_size(&fresh.log_weights),
-            groups: proposal.groups(),
-            kind: StageKind::Draws,
-            evaluations: fresh.evaluations,
-        });
-        Ok(fresh)
-    }
-
-    /// The evidence as the mean importance weight of draws from a density through the particles that moves left; `None` where too few
-    /// of them are effective. The product of the stages' increments is no substitute: chains that have not mixed make
-    /// each a little small, which its error does not know.
-    fn evidence_by_draws(&mut self) -> Result<Option<Evidence>> {
-        let (options, d) = (self.options(), self.settings[0].model.dimension());
-        let block = BlockIndex(LAST + REPETITIONS);
-        let pool = pooled(&self.islands, self.agreed());
-        let weights = normalised(&pool.log_weights);
-        let proposal = Proposal::fit(&pool.positions, &weights, d, options.defensive, options.seed, block);
-        let fresh = self.draws(&proposal, block)?;
-        let enough = effective_size(&fresh.log_weights) >= LEAST_DRAWS;
-        let light = pareto_smoothed(&fresh.log_weights).1.is_none_or(|k| k < HEAVY);
-        Ok((enough && light).then(|| Evidence::of_weights(&fresh.log_weights)))
-    }
-
-    /// Moves at the posterior of all data until the islands agree.
-    fn move_until_agreed(&mut self, control: &mut Control<'_>) -> Result<()> {
-        for round in 1..=LAST_MOVES[1] {
-            for index in 0..self.islands.len() {
-                let proposal = self.moving_proposal(index);
-                let setting = &self.settings[index];
-                let count = setting.size.max(setting.options.particles.div_ceil(self.islands.len()));
-                let island = &mut self.islands[index];
-                island.state.stage += 1;
-                let (kind, groups) = island.renew_by_moves(setting, &proposal, count)?;
-                self.history.push(Stage {
-                    island: Some(index),
-                    seen: island.state.target.seen,
-                    batch: 0,
-                    power: 1.0,
-                    particles: island.particles.len(),
-                    effective_size: island.particles.len() as f64,
-                    groups,
-                    kind,
-                    evaluations: island.state.evaluations,
-                });
-                control.check(index)?;
-            }
-            let agreed = self.agreement().is_none_or(|r| r.iter().all(|r| *r < AGREEMENT));
-            if (agreed && round >= LAST_MOVES[0]) || control.out_of_time() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The density by which island `index` moves: through the particles of the other islands, where they agree with it. A
-    /// density through the very particles that it moves is narrow where these happen to be close together, and keeps
-    /// them there.
-    fn moving_proposal(&self, index: usize) -> Proposal {
-        let (setting, own) = (&self.settings[index], &self.islands[index]);
-        if !self.agreed() {
-            return own.proposal(setting);
-        }
-        let others = (0..self.islands.len()).filter(|i| *i != index).map(|i| &self.islands[i]);
-        let pool = pooled(others, true);
-        let (d, weights) = (setting.model.dimension(), normalised(&pool.log_weights));
-        let (seed, block) = (setting.options.seed, own.state.block());
-        Proposal::fit(&pool.positions, &weights, d, setting.options.defensive, seed, block).balanced()
-    }
-
-    /// R̂ of every coordinate between the islands.
-    fn agreement(&self) -> Option<Vec<f64>> {
-        let d = self.settings[0].model.dimension();
-        let groups: Vec<(&[f64], Vec<f64>)> = self
-            .islands
-            .iter()
-            .map(|i| (i.particles.positions.as_slice(), normalised(&i.particles.log_weights)))
-            .collect();
-        r_hat(&groups, d)
-    }
-
-    /// Whether the islands have the same means. In many dimensions their evidences scatter more than islands that agree are apart.
-    fn agreed(&self) -> bool {
-        self.agreement().is_some_and(|r| r.iter().all(|r| *r < DISAGREE))
-    }
-
-    /// The mean of the islands' evidences, where each is a mean of importance weights: not after moves.
-    fn islands_evidence(&self) -> Option<Evidence> {
-        let count = self.islands.len() as f64;
-        let evidences: Vec<f64> = self.islands.iter().map(|i| i.state.log_evidence).collect();
-        let value = log_sum_exp(&evidences) - count.ln();
-        let within = self.islands.iter().map(|i| i.state.variance).sum::<f64>() / count;
-        let between = evidences.iter().map(|e| (e - value).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-        let error = (within.max(between) / count).sqrt();
-        let moved = self.islands.iter().any(|i| i.particles.chains.is_some());
-        (!moved).then_some(Evidence { value, error })
-    }
-
-    /// The islands' particles as they are.
-    fn pooled_islands(self, evidence: Option<Evidence>) -> Posterior {
-        let d = self.settings[0].model.dimension();
-        let pool = pooled(&self.islands, self.agreed());
-        let agreement = self.agreement();
-        let size = self
-            .islands
-            .iter()
-            .map(|island| match island.particles.chains {
-                Some(chains) => chain_size(&island.particles.positions, d, chains)
-                    .min(effective_size(&island.particles.log_weights)),
-                None => effective_size(&island.particles.log_weights),
-            })
-            .sum();
-        self.posterior(pool, evidence, size, agreement, 0)
-    }
-
-    /// The posterior of the observations that were seen when the time was up.
-    fn cut_short(mut self) -> Posterior {
-        self.islands.truncate(1);
-        self.islands[0].forget_batch();
-        let island = &self.islands[0];
-        let size = effective_size(&island.particles.log_weights);
-        let particles = island.particles.clone();
-        let evidence = self.islands_evidence();
-        self.posterior(particles, evidence, size, None, 0)
-    }
-
-    fn posterior(
-        self,
-        particles: Population,
-        evidence: Option<Evidence>,
-        effective_size: f64,
-        r_hat: Option<Vec<f64>>,
-        groups: usize,
-    ) -> Posterior {
-        let model = self.settings[0].model;
-        let moved = particles.chains.is_some();
-        let seen = self.islands.iter().map(|i| i.state.target.seen).min().unwrap_or(0);
-        let last: u64 = self.history.iter().filter(|s| s.island.is_none()).map(|s| s.evaluations).sum();
-        let evaluations = last + self.islands.iter().map(|i| i.state.evaluations).sum::<u64>();
-        Posterior::new(model.dimension(), particles.positions, particles.log_weights, self.options().seed)
-            .of_observations(seen, model.observations())
-            .with_evidence(evidence)
-            .with_diagnostics(effective_size, r_hat, moved)
-            .with_history(self.history, evaluations, groups)
     }
 }

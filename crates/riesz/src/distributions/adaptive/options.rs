@@ -29,9 +29,9 @@ pub struct AdaptiveOptions {
     /// Independent runs with half of the particles between them, pooled for the last stage.
     #[serde(alias = "n_islands")]
     pub islands: usize,
-    /// Observations in the first batch.
+    /// Observations in the first batch; `None`: ten for each parameter, and 16 at least.
     #[serde(alias = "batch_size")]
-    pub batch: usize,
+    pub batch: Option<usize>,
     /// Factor by which the observations looked at grow.
     pub growth: f64,
     /// Share of the particles that must stay effective in a step.
@@ -56,7 +56,7 @@ impl AdaptiveOptions {
         Self {
             particles: 2_000,
             islands: 2,
-            batch: 16,
+            batch: None,
             growth: 2.0,
             effective: 0.3,
             defensive: 0.1,
@@ -81,7 +81,8 @@ impl AdaptiveOptions {
             "[50, 2^31)",
         )?;
         in_range("n_islands", self.islands as f64, (1..=1024).contains(&self.islands), "[1, 1024]")?;
-        in_range("batch_size", self.batch as f64, self.batch >= 1, "[1, ∞)")?;
+        let batch = self.batch.unwrap_or(1);
+        in_range("batch_size", batch as f64, batch >= 1, "[1, ∞)")?;
         in_range("growth", self.growth, self.growth > 1.0 && self.growth.is_finite(), "(1, ∞)")?;
         in_range("effective", self.effective, self.effective > 0.0 && self.effective < 1.0, "(0, 1)")?;
         in_range("defensive", self.defensive, (0.0..1.0).contains(&self.defensive), "[0, 1)")?;
