@@ -278,7 +278,8 @@ mode : {"adaptive", "paper"}, default="adaptive"
 n_islands : int, default=2
     Independent runs with half of the particles between them; how well they agree is in ``r_hat``.
 batch_size : int, optional
-    Observations of the first batch (16), or of every batch in paper mode (10).
+    Observations of the first batch (ten for each parameter, 16 at least), or of every batch in
+    paper mode (10).
 growth : float, default=2.0
     Factor by which the observations looked at grow.
 effective : float, default=0.3

@@ -19,8 +19,10 @@ from riesz._progress import progress
 from riesz._riesz import ParticlePosterior
 from riesz._transforms import Array, Layout
 
-# Particles times observations that a pointwise likelihood returns at once.
-_PIECE = 1 << 22
+# Particles times observations that a likelihood is asked about at once: 256 MB of numbers, and
+# 32 MB where it returns one for each.
+_PIECE = 1 << 25
+_POINTWISE_PIECE = 1 << 22
 
 
 @dataclass(eq=False, repr=False)
@@ -96,7 +98,8 @@ class ParticleMirrorDescent(MirrorDescentSettings):
         ``log_likelihood(theta, batch)`` with ``theta`` of shape (m, d), parameters in the order of
         ``prior``, and ``batch`` some of the data, returns for each row of ``theta`` the sum of
         ``log p(x | theta)`` over the batch: shape (m,). With ``pointwise=True`` it returns the
-        terms, shape (m, len(batch)). NumPy, JAX and Torch arrays will do.
+        terms, shape (m, len(batch)). NumPy, JAX and Torch arrays will do. ``m * len(batch)`` is at
+        most 2²⁵, 256 MB of numbers: larger batches come in parts, whose sums are added.
     prior : dict or object
         Distributions of ``scipy.stats`` by parameter name, frozen; or one object with
         ``logpdf(theta)`` and ``rvs(size, random_state)`` for all parameters. Parameters with bounds
@@ -106,7 +109,8 @@ class ParticleMirrorDescent(MirrorDescentSettings):
         Whether the likelihood returns terms; then the posterior has leave-one-out scores.
     constraints : dict, optional
         Bounds by parameter name where the distribution does not tell them: "real", "positive",
-        "unit", "simplex" or a pair (low, high) with None for no bound.
+        "unit", "simplex", "ordered" (increasing numbers, of a prior that is the same in any order)
+        or a pair (low, high) with None for no bound.
 
     Examples
     --------
@@ -195,14 +199,11 @@ class _Model:
 
     def log_likelihood(self, u: Array, indices: Any) -> Array:
         theta = self.prior.layout.to_bounded(u)
-        if not self.pointwise:
-            return np.ascontiguousarray(
-                self._call(theta, take(self.data, indices), len(indices), (len(theta),))
-            )
         total = np.zeros(len(theta))
         for piece in self._pieces(len(theta), indices):
-            terms = self._call(theta, take(self.data, piece), len(piece), (len(theta), len(piece)))
-            total += terms.sum(axis=1)
+            shape = (len(theta), len(piece)) if self.pointwise else (len(theta),)
+            found = self._call(theta, take(self.data, piece), len(piece), shape)
+            total += found.sum(axis=1) if self.pointwise else found
         return total
 
     def terms(self, theta: Array) -> Array:
@@ -214,7 +215,8 @@ class _Model:
         )
 
     def _pieces(self, particles: int, indices: Any) -> list[Any]:
-        step = max(1, _PIECE // max(particles, 1))
+        most = _POINTWISE_PIECE if self.pointwise else _PIECE
+        step = max(1, most // max(particles, 1))
         return [indices[i : i + step] for i in range(0, len(indices), step)]
 
     def _call(self, theta: Array, batch: Any, rows: int, shape: tuple[int, ...]) -> Array:

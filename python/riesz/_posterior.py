@@ -34,6 +34,24 @@ class LeaveOneOut(NamedTuple):
     pareto_k: NDArray[np.float64]
 
 
+class Summary(dict[str, dict[str, float]]):
+    """A table: for every parameter its statistics by name, printed a row each.
+
+    ``pandas.DataFrame(summary).T`` is the same as a data frame.
+    """
+
+    COLUMNS = ("mean", "std", "5 %", "50 %", "95 %")
+
+    def __repr__(self) -> str:
+        width = max(9, *(len(name) for name in self))
+        lines = [f"{'':{width}} " + " ".join(f"{column:>10}" for column in self.COLUMNS)]
+        for name, row in self.items():
+            lines.append(f"{name:{width}} " + " ".join(f"{v:10.4g}" for v in row.values()))
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
 def _mean(weights: Array, values: Array) -> Array:
     """Return a weighted mean, about one of the values: weights add up to one only to rounding."""
     centre = values[int(weights.argmax())]
@@ -56,15 +74,17 @@ class Posterior:
     ess : float
         How many independent draws the particles are worth.
     pareto_k : float or None
-        Shape of the tail of the weights: means are to be trusted below 0.7. None where weights
-        are equal.
+        Shape of the tail of the weights: means are to be trusted below 0.7. After Metropolis moves
+        that of draws from a density through the particles: above 0.7 they do not confirm them. None
+        where four in five particles are effective.
     r_hat : ndarray of shape (d,) or None
-        Agreement of the islands by free parameter (before bounds), 1 where they agree. None for one
-        island.
+        Agreement by free parameter (before bounds), in mean and spread, 1 where there is: of the
+        islands after Metropolis moves, else of the two halves of the draws. None for one island.
     log_evidence, log_evidence_error : float or None
         ``log p(data)`` and its standard error. None where the algorithm gives none (paper mode with
-        densities, or with steps other than ``1 / t``), and after Metropolis moves where too few
-        draws from a density through the particles were effective to tell.
+        densities, or with steps other than ``1 / t``), and after Metropolis moves where draws from
+        a density through the particles, between which and them bridge sampling finds it, do not
+        confirm them or leave an error above 0.5.
     n_evaluations : int
         Likelihoods of single observations that were evaluated.
     history : list of dict
@@ -108,10 +128,13 @@ class Posterior:
 
     def __getitem__(self, name: str) -> Array:
         """Return the particles of one parameter, as columns where it has several numbers."""
+        return self._column(self.samples, name)
+
+    def _column(self, rows: Array, name: str) -> Array:
         if name not in self._layout.columns:
             raise KeyError(f"{name!r} is no parameter; there are {list(self._layout.columns)}")
         first, last, scalar = self._layout.columns[name]
-        return self.samples[:, first] if scalar else self.samples[:, first:last]
+        return rows[:, first] if scalar else rows[:, first:last]
 
     def expect(self, f: Callable[[Array], Any]) -> Expectation:
         """Return the mean of ``f(samples)`` and its Monte Carlo error.
@@ -217,14 +240,12 @@ class Posterior:
         error = float(np.sqrt(len(scores) * np.var(scores)))
         return LeaveOneOut(float(scores.sum()), error, scores, shapes)
 
-    def summary(self) -> str:
-        """Return mean, deviation and 90 % interval of every parameter as text."""
-        low, middle, high = self.quantile([0.05, 0.5, 0.95])
-        width = max(9, *(len(name) for name in self.names))
-        lines = [f"{'':{width}} {'mean':>10} {'std':>10} {'5 %':>10} {'50 %':>10} {'95 %':>10}"]
-        rows = zip(self.names, self.mean(), self.std(), low, middle, high, strict=True)
-        lines += [f"{name:{width}} " + " ".join(f"{v:10.4g}" for v in row) for name, *row in rows]
-        return "\n".join(lines)
+    def summary(self) -> Summary:
+        """Return mean, deviation and quantiles of every parameter as a table."""
+        statistics = [self.mean(), self.std(), *self.quantile([0.05, 0.5, 0.95])]
+        rows = np.stack(statistics, axis=1).tolist()
+        named_rows = [dict(zip(Summary.COLUMNS, row, strict=True)) for row in rows]
+        return Summary(zip(self.names, named_rows, strict=True))
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} particles", f"{len(self.names)} parameters", f"ess {self.ess:.0f}"]
@@ -237,28 +258,60 @@ class Posterior:
         text = f"Posterior({', '.join(parts)})"
         return "\n".join([text, *(f"WARNING: {warning}" for warning in self.warnings)])
 
+    def sample_predictive(
+        self,
+        draw: Callable[[Array, np.random.Generator], Any],
+        n: int = 1000,
+        random_state: Any = None,
+    ) -> Any:
+        """Return draws from the posterior predictive distribution.
+
+        Parameters
+        ----------
+        draw : callable
+            ``draw(theta, rng)`` with ``theta`` of shape (n, d) returns a draw of new data for each
+            row.
+        n : int, default=1000
+            Parameters that are drawn, by weight.
+        """
+        if not callable(draw):
+            raise InvalidInput(
+                f"draw = {shown(draw)} should be a function of theta and a generator"
+            )
+        seed = seed_of(random_state)
+        theta = self.samples[self._particles.resample(count("n", n), seed)]
+        with named("draw"):
+            return draw(theta, np.random.Generator(np.random.Philox(key=seed)))
+
     def to_inference_data(self, n: int | None = None, random_state: Any = 0) -> Any:
         """Return draws of equal weight as ArviZ's ``InferenceData``, in four chains.
+
+        With ``pointwise=True`` it holds the log-likelihood of every observation, for ``az.loo``.
 
         Parameters
         ----------
         n : int, optional
-            Draws; as many as there are particles unless given.
+            Draws; as many as the particles are worth, ``ess``, unless given: more would look like
+            draws that there are not.
         """
         try:
             import arviz
         except ImportError:
             raise InvalidInput("to_inference_data needs ArviZ: pip install arviz") from None
-        length = max(1, (len(self) if n is None else count("n", n)) // 4)
+        length = max(1, round(self.ess if n is None else count("n", n)) // 4)
         drawn = self.resample(4 * length, random_state)
-        values = {}
-        for name, (first, last, scalar) in self._layout.columns.items():
-            block = drawn[:, first] if scalar else drawn[:, first:last]
-            values[name] = block.reshape(4, length, *block.shape[1:])
+
+        def chains(rows: Array) -> Array:
+            return rows.reshape(4, length, *rows.shape[1:])
+
+        values = {name: chains(self._column(drawn, name)) for name in self._layout.columns}
+        groups = {"posterior": values}
+        if self._pointwise is not None:
+            groups["log_likelihood"] = {"data": chains(self._pointwise(drawn))}
         try:
-            return arviz.from_dict(posterior=values)
+            return arviz.from_dict(**groups)
         except TypeError:  # ArviZ 1.0 takes the groups in one dictionary
-            return arviz.from_dict({"posterior": values})
+            return arviz.from_dict(groups)
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, names: list[str] | None = None
@@ -281,6 +334,9 @@ class Posterior:
         if missing:
             raise InvalidInput(f"{missing} are no columns; there are {self.names}")
         columns = [self.samples[:, self.names.index(name)] for name in chosen]
+        # What has no weight to speak of does not stretch an axis.
+        low, high = self.quantile([5e-4, 1 - 5e-4])
+        ranges = [(low[j], high[j]) for j in map(self.names.index, chosen)]
         figure = Figure(
             figsize=(2.2 * len(chosen) + 1, 2.2 * len(chosen) + 1), layout="constrained"
         )
@@ -290,9 +346,14 @@ class Posterior:
                 if j > i:
                     axis.set_axis_off()
                 elif i == j:
-                    axis.hist(columns[i], bins=50, weights=self.weights, density=True)
+                    axis.hist(
+                        columns[i], bins=50, range=ranges[i], weights=self.weights, density=True
+                    )
                 else:
-                    axis.hist2d(columns[j], columns[i], bins=50, weights=self.weights, cmap="Blues")
+                    span = [ranges[j], ranges[i]]
+                    axis.hist2d(
+                        columns[j], columns[i], 50, span, weights=self.weights, cmap="Blues"
+                    )
                 if i == len(chosen) - 1:
                     axis.set_xlabel(chosen[j])
                 if j == 0:

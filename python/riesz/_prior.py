@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from riesz._arguments import shown
 from riesz._errors import InvalidInput
-from riesz._transforms import Array, Interval, Layout, Simplex, Transform, transform_of
+from riesz._transforms import Array, Interval, Layout, Ordered, Simplex, Transform, transform_of
 
 # The share of draws that rounding may put on a bound.
 _ON_BOUND = 1e-3
@@ -106,13 +107,26 @@ def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
     scalar = probe.ndim == 1
     width = 1 if scalar else probe.shape[1]
     if constraint is not None:
-        return _Parameter(name, distribution, scalar, transform_of(constraint, name, width))
+        found = _Parameter(name, distribution, scalar, transform_of(constraint, name, width))
+        if isinstance(found.transforms[0], Ordered):
+            _check_exchangeable(found, probe)
+        return found
     if scalar and hasattr(distribution, "support"):
         low, high = (float(bound) for bound in distribution.support())
         return _Parameter(name, distribution, scalar, [Interval(low, high)])
     if type(distribution).__name__ == "dirichlet_frozen":
         return _Parameter(name, distribution, scalar, [Simplex(width)])
     return _Parameter(name, distribution, scalar, [Interval(-np.inf, np.inf)] * width)
+
+
+def _check_exchangeable(parameter: _Parameter, probe: Array) -> None:
+    """Refuse a prior that is not the same in any order: sorted draws would not be its draws."""
+    forth, back = (parameter.distribution.logpdf(x) for x in (probe, probe[:, ::-1]))
+    if not np.allclose(forth, back):
+        raise InvalidInput(
+            f"the prior of {parameter.name}, which is ordered, changes with the order of its "
+            "numbers; give one that does not"
+        )
 
 
 def _check_draws(parameter: _Parameter, values: Array) -> None:
@@ -151,4 +165,7 @@ def _logpdf(parameter: _Parameter, values: Array) -> Array:
         raise InvalidInput(
             f"logpdf of the prior of {parameter.name} has shape {found.shape} for {rows} particles"
         )
+    if isinstance(parameter.transforms[0], Ordered):
+        # Numbers in order stand for all of their orders.
+        found = found + gammaln(parameter.width + 1)
     return found

@@ -125,8 +125,48 @@ class Simplex:
         return slopes
 
 
-Transform = Interval | Simplex
+@dataclass(frozen=True)
+class Ordered:
+    """Numbers in increasing order: the first, and the logarithms of the distances."""
 
+    width: int
+
+    @property
+    def free(self) -> int:
+        """As many numbers as there are."""
+        return self.width
+
+    def within(self, x: Array) -> Array:
+        """Return the numbers in order: a prior that does not know of it draws them in any."""
+        return np.sort(x, axis=1)
+
+    def outside(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows have equal numbers, or no numbers."""
+        return np.asarray(~(np.diff(np.sort(x, axis=1), axis=1) > 0).all(axis=1))
+
+    def beyond(self, x: Array) -> NDArray[np.bool_]:
+        """Return which rows are no numbers."""
+        return np.asarray(~np.isfinite(x).all(axis=1))
+
+    def to_bounded(self, u: Array) -> Array:
+        """Return the numbers in order."""
+        return np.cumsum(np.hstack([u[:, :1], np.exp(u[:, 1:])]), axis=1)
+
+    def to_free(self, x: Array) -> Array:
+        """Return what stands for the numbers; it is not finite where they are not in order."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.hstack([x[:, :1], np.log(np.diff(x, axis=1))])
+
+    def log_jacobian(self, u: Array) -> Array:
+        """Return log |dx/du|, one number per row."""
+        slopes: Array = u[:, 1:].sum(axis=1)
+        return slopes
+
+
+Transform = Interval | Simplex | Ordered
+
+# Constraints of all numbers of a parameter together.
+_JOINT: dict[str, type[Simplex] | type[Ordered]] = {"simplex": Simplex, "ordered": Ordered}
 _NAMED = {
     "real": Interval(-np.inf, np.inf),
     "positive": Interval(0, np.inf),
@@ -137,8 +177,8 @@ _NAMED = {
 def transform_of(constraint: Any, name: str, width: int) -> list[Transform]:
     """Return the transforms of a parameter of ``width`` numbers under a constraint a user gave."""
     if isinstance(constraint, str):
-        if constraint == "simplex":
-            return [Simplex(width)]
+        if constraint in _JOINT:
+            return [_JOINT[constraint](width)]
         if constraint in _NAMED:
             return [_NAMED[constraint]] * width
     elif isinstance(constraint, tuple) and len(constraint) == 2:
@@ -150,7 +190,7 @@ def transform_of(constraint: Any, name: str, width: int) -> list[Transform]:
             return [Interval(low, high)] * width
     raise InvalidInput(
         f"the constraint {constraint!r} of {name} is unknown; expected real, positive, unit, "
-        "simplex or a pair (low, high)"
+        "simplex, ordered or a pair (low, high)"
     )
 
 
@@ -220,9 +260,9 @@ class Layout:
 
     def to_json(self) -> dict[str, Any]:
         transforms = [
-            {"simplex": t.width}
-            if isinstance(t, Simplex)
-            else {"low": _finite(t.low), "high": _finite(t.high)}
+            {"low": _finite(t.low), "high": _finite(t.high)}
+            if isinstance(t, Interval)
+            else {type(t).__name__.lower(): t.width}
             for t in self.transforms
         ]
         return {"names": self.names, "columns": self.columns, "transforms": transforms}
@@ -230,8 +270,8 @@ class Layout:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Layout":
         transforms: list[Transform] = [
-            Simplex(int(t["simplex"]))
-            if "simplex" in t
+            next(_JOINT[name](int(t[name])) for name in t)
+            if t.keys() <= _JOINT.keys() and t
             else Interval(
                 -np.inf if t["low"] is None else float(t["low"]),
                 np.inf if t["high"] is None else float(t["high"]),
