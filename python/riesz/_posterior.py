@@ -79,7 +79,8 @@ class Posterior:
         where four in five particles are effective.
     r_hat : ndarray of shape (d,) or None
         Agreement by free parameter (before bounds), in mean and spread, 1 where there is: of the
-        islands after Metropolis moves, else of the two halves of the draws. None for one island.
+        islands after Metropolis moves, else of the two halves of the draws. None for one
+        island, and for fewer than 200 effective draws.
     log_evidence, log_evidence_error : float or None
         ``log p(data)`` and its standard error. None where the algorithm gives none (paper mode with
         densities, or with steps other than ``1 / t``), and after Metropolis moves where draws from

@@ -32,6 +32,8 @@ const MORE_DRAWS: usize = 4;
 const LAST_MOVES: [usize; 2] = [3, 8];
 /// Islands that agree this well are done moving.
 const AGREEMENT: f64 = 1.03;
+/// Fewest effective draws whose halves are compared: of fewer, means differ by chance as much as R̂ allows.
+const LEAST_COMPARED: f64 = 200.0;
 /// Effective positions of a chain that has mixed.
 const MANY_PER_CHAIN: f64 = 15.0;
 /// Largest error of an evidence that is told.
@@ -301,7 +303,7 @@ impl Run<'_> {
                 (own.flatten().copied().collect(), normalised(&weights))
             })
             .collect();
-        let agreement = r_hat(&halves, d).filter(|_| self.islands.len() > 1);
+        let agreement = r_hat(&halves, d).filter(|_| self.islands.len() > 1 && size >= LEAST_COMPARED);
         self.posterior(particles, evidence, size, agreement, groups)
     }
 
