@@ -295,6 +295,17 @@ impl Gathering {
     }
 }
 
+/// Rows on disk as long as what is returned is there, `parts` of them one after the other.
+pub(crate) fn on_disk(columns: usize, parts: impl Iterator<Item = Vec<f32>>) -> Result<RowCache> {
+    let path = temporary();
+    let mut writer = Writer::create(&path)?;
+    for part in parts {
+        writer.push(&part)?;
+    }
+    writer.finish(Header::new(columns, Vec::new(), 0, String::new()), None)?;
+    RowCache::open(&path)?.0.vanish()
+}
+
 /// A name of a file for rows that are not kept.
 fn temporary() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);

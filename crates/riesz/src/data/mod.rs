@@ -24,5 +24,6 @@ mod table;
 mod target;
 
 pub use cache::{CachedRows, RowCache};
+pub(crate) use collect::on_disk;
 pub use rows::{tiles, Matrix, Rows, TILE};
 pub use sparse::{Indices, Number, Sparse};

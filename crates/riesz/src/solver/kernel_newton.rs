@@ -47,7 +47,7 @@ const HALVINGS: usize = 12;
 /// |r − λβ| below this share of the largest |r| at the start is rounding.
 const TOLERANCE: f64 = 1e-5;
 /// A step that lowers the objective by no more than this share of it is the last.
-const GAIN: f64 = 1e-7;
+const GAIN: f64 = 1e-9;
 /// The same where a kink is rounded: the rounding changes more.
 const ROUNDED_GAIN: f64 = 1e-4;
 /// Least width of a rounded kink.

@@ -2,7 +2,7 @@
 
 use super::metric::Metric;
 use super::options::Task;
-use crate::data::Rows;
+use crate::data::{on_disk, RowCache, Rows, TILE};
 use crate::error::{self, finite, Error, Result};
 use crate::loss::LossSpec;
 use crate::memory::room;
@@ -58,10 +58,15 @@ pub(crate) fn check_weights(weights: Option<&[f32]>, n: usize) -> Result<()> {
     error::check_mass(effective_rows(weights))
 }
 
+/// Rows that are mapped and written at a time.
+const PART: usize = 64 * TILE;
+
 /// Data in the form of the solvers: encoded targets and explicit weights.
 pub(crate) struct Prepared<'a> {
     pub x: Cow<'a, [f32]>,
     rows: Option<Rows<'a>>,
+    /// Rows that a metric has mapped, where those it was given are on disk.
+    disk: Option<RowCache>,
     columns: usize,
     small: bool,
     /// Targets of the loss.
@@ -92,6 +97,7 @@ impl<'a> Prepared<'a> {
             return Ok(Self {
                 x: Cow::Borrowed(&[]),
                 rows: Some(rows),
+                disk: None,
                 columns,
                 small: false,
                 targets,
@@ -101,23 +107,31 @@ impl<'a> Prepared<'a> {
         room("rows of X made dense", "the columns of X", &[n, columns], 8)?;
         let (x, targets, weights) =
             merge(&rows.gather(&(0..n as u32).collect::<Vec<_>>()), columns, &targets, &weights);
-        Ok(Self { x: Cow::Owned(x), rows: None, columns, small: true, targets, weights })
+        Ok(Self { x: Cow::Owned(x), rows: None, disk: None, columns, small: true, targets, weights })
     }
 
     /// The same with rows that a metric has mapped.
     pub(crate) fn mapped(&self, metric: &Metric) -> Result<Prepared<'static>> {
-        let rows = self.rows()?;
-        room("rows in the units of the metric", "the rows of X", &[rows.len(), self.columns], 4)?;
+        let (rows, columns, small) = (self.rows()?, self.columns, self.small);
         let (targets, weights) = (self.targets.clone(), self.weights.clone());
-        let (x, columns, small) = (Cow::Owned(metric.map(rows)), self.columns, self.small);
-        Ok(Prepared { x, rows: None, columns, small, targets, weights })
+        let (mut x, mut disk) = (Cow::Owned(Vec::new()), None);
+        if let Rows::Cached(_) = rows {
+            let parts = (0..rows.len()).step_by(PART).map(|first| first..(first + PART).min(rows.len()));
+            let mapped = on_disk(columns, parts.map(|part| metric.map(rows.slice(part))));
+            disk = Some(rows.sound(mapped)?);
+        } else {
+            room("rows in the units of the metric", "the rows of X", &[rows.len(), columns], 4)?;
+            x = Cow::Owned(metric.map(rows));
+        }
+        Ok(Prepared { x, rows: None, disk, columns, small, targets, weights })
     }
 
     /// The rows.
     pub(crate) fn rows(&self) -> Result<Rows<'_>> {
-        match self.rows {
-            Some(rows) => Ok(rows),
-            None => Rows::single(&self.x, self.columns),
+        match (self.rows, &self.disk) {
+            (Some(rows), _) => Ok(rows),
+            (None, Some(cache)) => Ok(cache.rows().into()),
+            (None, None) => Rows::single(&self.x, self.columns),
         }
     }
 

@@ -9,7 +9,6 @@ mod sample;
 mod search;
 
 use super::{class_of, Fit, Outcome};
-use crate::data::Rows;
 use crate::driver::{Control, Phase, Progress};
 use crate::error::Result;
 use crate::functions::kernel_machine::calibration::Calibration;
@@ -76,11 +75,10 @@ impl Fit<'_> {
     /// A metric, and the kernel that goes with it, for a fit by blocks; `None` where none is better than nothing.
     pub(crate) fn learnt_metric(&self, control: &mut Control<'_>) -> Result<Option<(Metric, KernelSpec)>> {
         let many = !self.small && matches!(self.options.solver, SolverSpec::Auto | SolverSpec::Block);
-        let in_memory = !matches!(self.rows, Rows::Cached(_));
         let possible = self.options.kernel().radial().is_some()
             && !control.out_of_time()
             && !self.options.metric_forms(self.rows.columns()).is_empty();
-        if !(many && in_memory && possible) {
+        if !(many && possible) {
             return Ok(None);
         }
         let chosen = self.chosen(control)?;
