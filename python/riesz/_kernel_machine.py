@@ -134,7 +134,6 @@ class KernelMachine(Rows, Saved[Machine]):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
         return tags
 
     def _fitted(self: _Self, machine: Machine) -> _Self:

@@ -48,7 +48,7 @@ ESTIMATORS = [
     PolicyEvaluator,
     RandomFeatures,
 ]
-SHARED = 22
+SHARED = 23
 # scikit-learn's class takes the number of topics by position too.
 POSITIONAL = [(LatentDirichletAllocation, "n_components"), (PolicyEvaluator, "method")]
 

@@ -658,7 +658,7 @@ def test_a_policy_that_takes_what_was_never_logged_is_refused():
     states, following = rng.normal(size=(2, 60, 2))
     actions, ends = rng.integers(2, size=60), np.zeros(60, dtype=bool)
     evaluator = PolicyEvaluator(discount=0.9, policy=lambda s: np.full(len(s), 2))
-    with pytest.raises(InvalidInput, match="action 2 after row 0.*no transition of the log"):
+    with pytest.raises(InvalidInput, match=r"action 2 after row 0.*no transition of the log"):
         evaluator.fit(states, actions, actions, following, ends)
     # Where nothing follows nothing is taken.
     evaluator.fit(states, actions, actions, following, ~ends)

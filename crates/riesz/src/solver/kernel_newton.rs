@@ -36,6 +36,8 @@ pub(crate) struct Expansion {
     pub coefficients: Mat<f64>,
     /// f(x_i), n×C row-major.
     pub predictions: Vec<f32>,
+    /// λ.
+    pub damping: f64,
     /// f₋ᵢ(x_i), learnt without row i, n×C row-major: exact for the square loss, else one Newton step from f.
     pub left_out: Vec<f32>,
 }
@@ -101,7 +103,27 @@ impl KernelNewton<'_> {
             }
         }
         let left_out = self.left_out(&systems, &beta, &u, damping);
-        Ok(Expansion { coefficients: beta, predictions: u, left_out })
+        Ok(Expansion { coefficients: beta, predictions: u, damping, left_out })
+    }
+
+    /// Predictions for each of several parts of the rows, learnt from the others, n×C row-major.
+    pub(crate) fn cross_fitted(
+        &self,
+        damping: f64,
+        parts: usize,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<f32>> {
+        let (n, c) = (self.len(), self.loss.outputs());
+        let mut out = vec![0.0; n * c];
+        for part in 0..parts {
+            let others = |(i, w): (usize, &f32)| if i % parts == part { 0.0 } else { *w };
+            let weights: Vec<f32> = self.weights.iter().enumerate().map(others).collect();
+            let fit = KernelNewton { weights: &weights, ..*self }.minimise(damping, check)?;
+            for i in (part..n).step_by(parts) {
+                out[i * c..(i + 1) * c].copy_from_slice(&fit.predictions[i * c..(i + 1) * c]);
+            }
+        }
+        Ok(out)
     }
 
     /// offset + Kβ, n×C row-major.

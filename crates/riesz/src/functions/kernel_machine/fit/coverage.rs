@@ -10,7 +10,7 @@ use crate::solver::{BlockDescent, Problem};
 use crate::space::FeatureExpansion;
 
 /// Parts of a cross-validation.
-const FOLDS: usize = 5;
+pub(super) const FOLDS: usize = 5;
 
 impl Fit<'_> {
     /// For each quantile τ the τ-quantile of y − f over rows that f was not learnt from, by their weights: added to f it
