@@ -1,5 +1,6 @@
 """scikit-learn's own checks, with the default constructor and with other losses."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from riesz import (
@@ -48,6 +49,8 @@ def expected_failures(estimator):
     return {}
 
 
+# A hundred particles for fifteen parameters may well be too few, which is not what is checked here.
+@pytest.mark.filterwarnings("ignore::riesz._posterior.CollapseWarning")
 @parametrize_with_checks(
     [
         KernelClassifier(),
