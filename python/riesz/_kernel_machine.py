@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import count
+from riesz._coding import grouped
 from riesz._errors import InvalidInput
 from riesz._files import Paths, describe, listed
 from riesz._progress import progress
@@ -143,7 +144,7 @@ class KernelMachine(Rows, Saved[Machine]):
         self.bandwidth_ = summary["bandwidth"]
         self.metric_ = machine.metric()
         if summary["importances"] is not None:
-            self.feature_importances_ = np.array(summary["importances"])
+            self.feature_importances_ = grouped(self._codings, np.array(summary["importances"]))
         self.scaling_ = summary["scaling"]
         self.loss_ = loss_name(summary)
         self.n_blocks_ = summary["blocks"]

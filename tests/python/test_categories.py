@@ -224,3 +224,13 @@ def test_partial_fits_have_the_columns_of_the_first():
 def test_other_estimators_refuse_text():
     with pytest.raises(riesz.InvalidInput, match=r"'colour'.*encode or drop"):
         riesz.GaussianProcessRegressor().fit(FRAME, Y)
+
+
+def test_importances_are_of_the_columns_of_the_table():
+    """The colour is one column here and three in the model; twelve columns say nothing."""
+    frame = FRAME.assign(**{f"noise{j}": RNG.normal(size=N) for j in range(12)})
+    machine = riesz.KernelRegressor(metric="diagonal", random_state=0).fit(frame, Y)
+    importances = machine.feature_importances_
+    assert importances.shape == (14,)
+    assert importances.sum() == pytest.approx(1.0, abs=1e-5)
+    assert importances[2:].max() < importances[:2].min()
