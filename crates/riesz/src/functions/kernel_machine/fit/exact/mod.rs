@@ -108,10 +108,16 @@ impl Fit<'_> {
         let weights = (0..n * c).map(|i| fit.coefficients[(i / c, i % c)]).collect();
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
-        let shifts = self.shifts(&fit.left_out, &self.weights);
-        let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
-        let calibration =
+        let mut calibration =
             self.is_calibrated().then(|| Calibration::fit(&fit.left_out, c, &self.labels(), &self.weights));
+        let shifts = match &mut calibration {
+            // σ(au + b) = σ(a(u + b/a)): f decides as its probabilities do.
+            Some(Calibration { slope, intercept }) if c == 1 => {
+                Some(vec![(std::mem::take(intercept) / *slope) as f32])
+            }
+            _ => self.shifts(&fit.left_out, &self.weights),
+        };
+        let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history: vec![entry] })
     }
 
