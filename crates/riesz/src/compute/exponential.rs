@@ -141,6 +141,12 @@ macro_rules! real {
 real!(f32, exp_of_negative_single, 174.0);
 real!(f64, exp_of_negative, 1_416.0);
 
+/// ‖x − a‖² in double precision.
+#[inline]
+pub(crate) fn squared_distance(x: &[f32], a: &[f32]) -> f64 {
+    f64::squared_distance(x, a)
+}
+
 /// exp(−½‖x − a_j‖²) of a point x and points a_j, a row each.
 pub(crate) fn gaussian_points<R: Real>(device: Device, x: &[f32], points: &[f32], out: &mut [R]) {
     on_device(device, GaussianPoints { x, points, out });

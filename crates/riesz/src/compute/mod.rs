@@ -20,6 +20,7 @@ mod kernel_sums;
 mod lanes;
 mod path;
 mod products;
+mod radial;
 mod structured;
 mod symmetric;
 mod topics;
@@ -28,12 +29,13 @@ pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
 pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
-pub(crate) use exponential::{gaussian_points, gaussian_row, gaussian_values, Real};
+pub(crate) use exponential::{gaussian_points, gaussian_row, gaussian_values, squared_distance, Real};
 pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
 };
 pub use path::Path;
+pub(crate) use radial::{add_radial_sums, radial_slopes, radial_values, Radial};
 pub use structured::StructuredBlock;
 pub(crate) use symmetric::{packed, symmetric_product, symmetric_update};
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};

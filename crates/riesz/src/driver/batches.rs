@@ -4,25 +4,32 @@ use super::Batches;
 use crate::data::Rows;
 use crate::error::Result;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
-use crate::solver::{Problem, Samples, Solver};
+use crate::solver::{KernelProblem, Problem, Samples, Solver};
 use std::ops::Range;
 
 /// The same batch again and again, for solvers that see all data in every step.
 #[derive(Clone, Copy)]
 pub struct Again<B>(pub B);
 
-impl<S> Batches<S> for Again<Problem<'_>>
-where
-    S: for<'a> Solver<Batch<'a> = Problem<'a>>,
-{
-    fn next(&mut self) -> Result<Option<Problem<'_>>> {
-        Ok(Some(self.0))
-    }
+macro_rules! again {
+    ($batch:ident) => {
+        impl<S> Batches<S> for Again<$batch<'_>>
+        where
+            S: for<'a> Solver<Batch<'a> = $batch<'a>>,
+        {
+            fn next(&mut self) -> Result<Option<$batch<'_>>> {
+                Ok(Some(self.0))
+            }
 
-    fn rewind(&mut self) -> Result<()> {
-        Ok(())
-    }
+            fn rewind(&mut self) -> Result<()> {
+                Ok(())
+            }
+        }
+    };
 }
+
+again!(Problem);
+again!(KernelProblem);
 
 /// Rows with targets and weights, a batch at a time: in their order, or in a new random order in every pass. Batches of total
 /// weight zero are passed over.

@@ -1,7 +1,7 @@
 //! k(x, a) at many points a, without random features.
 
 use super::{KernelSpec, Scaling};
-use crate::compute::{gaussian_points, Device, Real};
+use crate::compute::{add_radial_sums, gaussian_points, Device, Real};
 use crate::error::{positive, Error, Result};
 
 /// A kernel k(x, a) of columns (x − shift)·scale/σ, evaluated in closed form at many points a.
@@ -73,6 +73,26 @@ impl ClosedForm {
         for (out, a) in out.iter_mut().zip(points.chunks_exact(self.columns())) {
             wide(a, &mut right);
             *out = R::rounded(family.value(&left, &right, &mut buffer)?);
+        }
+        Ok(())
+    }
+
+    /// out_ic += Σ_j w_jc k(x_i, a_j) for rows x_i and points a_j, all from [`ClosedForm::input`], and C weights of each point; in lanes
+    /// where k is a function of the distance alone. A row's bits do not depend on the others.
+    pub(crate) fn add_sums(&self, x: &[f32], points: &[f32], weights: &[f64], out: &mut [f64]) -> Result<()> {
+        let d = self.columns();
+        if let Some(radial) = self.kernel.radial() {
+            add_radial_sums(Device::default(), radial, d, (x, points), weights, out);
+            return Ok(());
+        }
+        let m = points.len() / d;
+        let c = weights.len() / m.max(1);
+        let mut k = vec![0.0_f32; m];
+        for (x, out) in x.chunks_exact(d).zip(out.chunks_exact_mut(c.max(1))) {
+            self.values(x, points, &mut k)?;
+            for (k, w) in k.iter().zip(weights.chunks_exact(c)) {
+                out.iter_mut().zip(w).for_each(|(out, w)| *out += f64::from(*k) * w);
+            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The Matérn kernels.
 
-use super::{scaled_normals, Radial, Spectral};
+use super::{scaled_normals, Spectral};
+use crate::compute::Radial;
 use crate::linalg::special::ln_gamma;
 use crate::random::{gamma, Address};
 

@@ -29,7 +29,6 @@ pub use feature_map::{FeatureForm, FeatureMap, Projection, Scaling};
 pub use gaussian::Gaussian;
 pub use laplacian::Laplacian;
 pub use matern::Matern;
-pub(crate) use radial::Radial;
 pub use rational_quadratic::RationalQuadratic;
 pub use skewed::{SkewedChiSquared, SkewedIntersection};
 pub use user::{BoxError, FeatureTile, UserKernel};

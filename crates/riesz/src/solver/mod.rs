@@ -4,6 +4,7 @@ mod block_descent;
 mod embedding_sgd;
 mod feature_matrix;
 mod functional_sgd;
+mod gauss_seidel;
 mod kernel_newton;
 mod one_class;
 mod preconditioned_sgd;
@@ -21,6 +22,7 @@ pub use block_descent::{
 pub use embedding_sgd::{DualForm, EmbeddingSgd, EmbeddingSgdConfig, SaddleInfo, SaddleState};
 pub(crate) use feature_matrix::{solve, FeatureMatrix, RidgePath};
 pub use functional_sgd::{FunctionalSgd, FunctionalSgdConfig, Samples, SgdInfo, SgdState};
+pub(crate) use gauss_seidel::{GaussSeidel, KernelProblem, SweepInfo, SweepState};
 pub(crate) use kernel_newton::{Expansion, KernelNewton};
 pub use one_class::{OneClass, OneClassConfig, OneClassInfo, OneClassState};
 pub use preconditioned_sgd::{PreconditionedSgd, PreconditionedState, StreamRidge};

@@ -46,6 +46,10 @@ impl Lanes for Avx2 {
         Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1))
     }
     #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Self(_mm256_sqrt_ps(self.0), _mm256_sqrt_ps(self.1))
+    }
+    #[inline(always)]
     unsafe fn sum(self) -> f32 {
         sum256(_mm256_add_ps(self.0, self.1))
     }

@@ -46,6 +46,10 @@ impl Lanes for Avx512 {
         Self(_mm512_max_ps(self.0, other.0))
     }
     #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Self(_mm512_sqrt_ps(self.0))
+    }
+    #[inline(always)]
     unsafe fn sum(self) -> f32 {
         let high = _mm512_extractf32x8_ps::<1>(self.0);
         sum256(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))

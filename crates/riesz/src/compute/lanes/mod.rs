@@ -42,6 +42,8 @@ pub(crate) trait Lanes: Copy {
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
     /// The larger of two numbers, lane by lane; neither may be NaN.
     unsafe fn max(self, other: Self) -> Self;
+    /// √self, lane by lane; no lane may be negative.
+    unsafe fn sqrt(self) -> Self;
     /// The sum over the lanes.
     unsafe fn sum(self) -> f32;
     /// (r, s): the distance r ∈ [−½, ½] to the nearest integer n, and (−1)ⁿ as a sign bit.

@@ -51,6 +51,10 @@ impl Lanes for Portable {
         self.zip(other, f32::max)
     }
     #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Self(self.0.map(f32::sqrt))
+    }
+    #[inline(always)]
     unsafe fn sum(self) -> f32 {
         let halves: [f32; 8] = std::array::from_fn(|i| self.0[i] + self.0[i + 8]);
         let quarters: [f32; 4] = std::array::from_fn(|i| halves[i] + halves[i + 4]);

@@ -3,14 +3,15 @@
 use super::options::Options;
 use super::start::in_units;
 use crate::compute::{self, Device};
-use crate::data::Rows;
-use crate::error::{Error, Result};
+use crate::data::{tiles, Rows, TILE};
+use crate::error::{same_columns, Error, Result};
 use crate::functions::stored::insert_expansion;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::loss::Unit;
 use crate::model::Container;
 use crate::solver::RidgeConfig;
 use crate::space::{Budget, Dictionary, FeatureExpansion, Function, Raw};
+use rayon::prelude::*;
 
 /// A function on random features, or an expansion over the rows it was learnt from.
 #[derive(Clone, Debug)]
@@ -154,7 +155,31 @@ impl Function for Learnt {
     fn evaluate(&self, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
         match self {
             Self::Features(f) => f.evaluate(rows, out),
-            Self::Atoms(f) => f.evaluate(rows, out),
+            Self::Atoms(f) => evaluate_atoms(f, rows, out),
         }
     }
+}
+
+/// Rows that one thread evaluates at a time.
+const CHUNK: usize = 128;
+
+/// f at rows, sixteen side by side: a dictionary of its own accord takes them one by one, as they come in a stream.
+fn evaluate_atoms(f: &Dictionary, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
+    same_columns(f.columns(), rows.columns())?;
+    let (d, c, weights) = (f.columns(), f.outputs(), f.weights());
+    let evaluate = |x: &[f32], out: &mut [f32]| -> Result<()> {
+        let mut inputs = Vec::with_capacity(x.len());
+        f.kernel().input(x, &mut inputs);
+        let mut sums: Vec<f64> = f.offset().iter().cycle().take(out.len()).map(|&v| f64::from(v)).collect();
+        f.kernel().add_sums(&inputs, f.points(), &weights, &mut sums)?;
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum as f32);
+        Ok(())
+    };
+    let mut buffer = Vec::new();
+    for (tile, out) in tiles(rows.len()).zip(out.chunks_mut(TILE * c)) {
+        let x = rows.tile(tile, &mut buffer);
+        let chunks = x.par_chunks(CHUNK * d).zip(out.par_chunks_mut(CHUNK * c));
+        chunks.try_for_each(|(x, out)| evaluate(x, out))?;
+    }
+    Ok(())
 }

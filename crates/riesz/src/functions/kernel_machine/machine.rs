@@ -456,6 +456,9 @@ fn learn(
         let logistic = Fit::new(options, LossSpec::Logistic, prepared, print.clone())?;
         return either([(&fit, loss), (&logistic, LossSpec::Logistic)], control);
     }
+    if fit.is_swept() {
+        return Ok((fit.run(control)?, loss));
+    }
     let Some((metric, kernel)) = fit.learnt_metric(control)? else { return Ok((fit.run(control)?, loss)) };
     drop(fit);
     let mapped = prepared.mapped(&metric)?;
@@ -504,11 +507,14 @@ fn check_targets(loss: &LossSpec, task: Task, data: &Training<'_>) -> Result<()>
 /// (in closed form, scores calibrated on rows left out; of two classes logistic where that is much better), squared hinge (most accurate of blocks, calibrated on held-out
 /// rows), or softmax where no rows are held out.
 fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
-    let n = data.rows.len();
+    let (n, d, in_memory) = (data.rows.len(), data.rows.columns(), !matches!(data.rows, Rows::Cached(_)));
     options.loss.clone().unwrap_or(match options.task {
         Task::Regression(_) => LossSpec::Square,
         Task::Classification(_) if n < SMALL && options.is_exact() => LossSpec::LeastSquares,
         Task::Classification(_) if n < SMALL || !options.early_stopping => LossSpec::Softmax,
+        Task::Classification(_) if in_memory && options.is_swept(&LossSpec::LeastSquares, n, d) => {
+            LossSpec::LeastSquares
+        }
         Task::Classification(_) => LossSpec::SquaredHinge,
     })
 }

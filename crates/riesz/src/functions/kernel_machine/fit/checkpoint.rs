@@ -1,6 +1,7 @@
 //! Checkpoints of a fit.
 
 use super::descent::Log;
+use super::exact::{Swept, SWEEPS};
 use super::Fit;
 use crate::compute::Device;
 use crate::driver::{same_settings, CheckpointPolicy, Fingerprint};
@@ -10,7 +11,7 @@ use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::options::Options;
 use crate::functions::kernel_machine::race::{Choice, Setting};
 use crate::model::{Container, Stored};
-use crate::solver::BlockState;
+use crate::solver::{BlockState, SweepState};
 use crate::space::{FeatureExpansion, Function};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -18,6 +19,8 @@ use std::path::Path;
 
 /// The tensor that a checkpoint of a race has, and no other.
 const OUTLOOKS: &str = "outlooks";
+/// The same of a checkpoint of sweeps.
+const SWEPT: &str = "swept";
 
 /// What tells a fit from another.
 #[derive(Serialize, Deserialize)]
@@ -37,6 +40,23 @@ enum Stand<'a> {
     /// In the race: the outlooks of the trials so far.
     Race(Vec<f64>),
     Blocks(Blocks<'a>),
+    Sweeps(Sweeps<'a>),
+}
+
+/// Sweeps over the rows of an expansion.
+struct Sweeps<'a> {
+    header: SweepsHeader<'a>,
+    /// β and f at all rows: n × C.
+    coefficients: (Vec<usize>, Cow<'a, [f64]>),
+    predictions: (Vec<usize>, Cow<'a, [f32]>),
+}
+
+/// What of it is not a tensor.
+#[derive(Serialize, Deserialize)]
+struct SweepsHeader<'a> {
+    history: Cow<'a, [HistoryEntry]>,
+    steps: usize,
+    settled: bool,
 }
 
 struct Blocks<'a> {
@@ -68,6 +88,11 @@ impl Stored for Checkpoint<'_> {
                 Stand::Race(outlooks) => {
                     return container.insert(OUTLOOKS, vec![outlooks.len()], outlooks.clone())
                 }
+                Stand::Sweeps(Sweeps { header, coefficients, predictions }) => {
+                    container.extend_header(header)?;
+                    container.insert(SWEPT, coefficients.0.clone(), coefficients.1.to_vec())?;
+                    return container.insert("predictions", predictions.0.clone(), predictions.1.to_vec());
+                }
                 Stand::Blocks(blocks) => blocks,
             };
         container.extend_header(header)?;
@@ -85,6 +110,15 @@ impl Stored for Checkpoint<'_> {
                 return Err(Error::Format("the outlooks of its race are no finite numbers".into()));
             }
             return Ok(Self { identity, stand: Stand::Race(outlooks.to_vec()) });
+        }
+        if let Ok((shape, _)) = container.f64s(SWEPT) {
+            let shape = shape.to_vec();
+            let coefficients = container.take_f64s(SWEPT, &shape)?;
+            let rows = container.f32s("predictions")?.0.to_vec();
+            let predictions = container.take_f32s("predictions", &rows)?;
+            let (coefficients, predictions) = ((shape, coefficients.into()), (rows, predictions.into()));
+            let sweeps = Sweeps { header: container.header_as()?, coefficients, predictions };
+            return Ok(Self { identity, stand: Stand::Sweeps(sweeps) });
         }
         let mut take = |name: &str| -> Result<(Vec<usize>, Vec<f32>)> {
             let shape = container.f32s(name)?.0.to_vec();
@@ -150,8 +184,48 @@ impl Fit<'_> {
         Ok(again.iter().zip(predictions).all(|(a, b)| (a - b).abs() <= 1e-3 * size))
     }
 
+    /// Writes where the sweeps stand.
+    pub(super) fn save_sweeps(&self, swept: &Swept, policy: &CheckpointPolicy) -> Result<()> {
+        let Swept { state, history, settled } = swept;
+        let shape = vec![self.rows.len(), self.offset.len()];
+        let sweeps = Sweeps {
+            header: SweepsHeader { history: Cow::Borrowed(history), steps: state.steps, settled: *settled },
+            coefficients: (shape.clone(), Cow::Borrowed(&state.coefficients)),
+            predictions: (shape, Cow::Borrowed(&state.predictions)),
+        };
+        Checkpoint { identity: self.identity(), stand: Stand::Sweeps(sweeps) }.save(&policy.path)
+    }
+
+    /// Where the sweeps of a checkpoint of the same fit stand. What was chosen before them is chosen again.
+    pub(super) fn resume_sweeps(&self, path: &Path) -> Result<Swept> {
+        let Stand::Sweeps(sweeps) = self.stand_of(path)? else {
+            return Err(Error::Checkpoint("it is that of a fit by blocks".into()));
+        };
+        let Sweeps { header: SweepsHeader { history, steps, settled }, coefficients, predictions } = sweeps;
+        let shape = [self.rows.len(), self.offset.len()];
+        if coefficients.0 != shape
+            || predictions.0 != shape
+            || history.len() > SWEEPS
+            || steps > SWEEPS * shape[0]
+        {
+            return Err(Error::Format("the checkpoint contradicts itself".into()));
+        }
+        let (coefficients, predictions) = (coefficients.1.into_owned(), predictions.1.into_owned());
+        let state = SweepState { coefficients, predictions, steps };
+        Ok(Swept { state, history: history.into_owned(), settled })
+    }
+
     /// Continues where a checkpoint of the same fit left off, bit for bit.
     pub(super) fn resume(&self, path: &Path) -> Result<Resumed> {
+        match self.stand_of(path)? {
+            Stand::Race(outlooks) => Ok(Resumed::Race(outlooks)),
+            Stand::Blocks(blocks) => self.resume_blocks(blocks),
+            Stand::Sweeps(_) => Err(Error::Checkpoint("it is that of a fit by sweeps".into())),
+        }
+    }
+
+    /// Where a checkpoint of the same fit stands.
+    fn stand_of(&self, path: &Path) -> Result<Stand<'static>> {
         let Checkpoint { identity, stand } = Checkpoint::load(path)?;
         let lasting = |options: &Options| Options { max_time: None, chunk: 0, ..options.clone() };
         let own = self.identity();
@@ -160,10 +234,7 @@ impl Fit<'_> {
         if identity.path != own.path {
             return Err(differs("instruction path (another machine wrote it); its results"));
         }
-        match stand {
-            Stand::Race(outlooks) => Ok(Resumed::Race(outlooks)),
-            Stand::Blocks(blocks) => self.resume_blocks(blocks),
-        }
+        Ok(stand)
     }
 
     fn resume_blocks(&self, blocks: Blocks<'_>) -> Result<Resumed> {

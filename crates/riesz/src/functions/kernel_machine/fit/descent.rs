@@ -176,7 +176,7 @@ impl Fit<'_> {
     }
 
     /// The link from scores to probabilities that fits the held-out rows.
-    fn calibration(&self, predictions: &[f32]) -> Calibration {
+    pub(super) fn calibration(&self, predictions: &[f32]) -> Calibration {
         let c = self.loss.outputs();
         let rows: Vec<usize> = (0..self.held.len()).filter(|&i| self.held[i] > 0.0).collect();
         let scores: Vec<f32> = rows.iter().flat_map(|&i| &predictions[i * c..(i + 1) * c]).copied().collect();

@@ -44,6 +44,7 @@ const WINDOW_FEATURES: usize = 8_192;
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
     options: &'a Options,
+    spec: LossSpec,
     loss: Box<dyn Loss>,
     rows: Rows<'a>,
     small: bool,
@@ -74,7 +75,21 @@ impl<'a> Fit<'a> {
         let offset = loss.start(&targets, &weights);
         let moments = Moments::of(rows, &prepared.weights);
         let small = prepared.is_small();
-        Ok(Self { options, loss, rows, small, targets, units, weights, held, offset, moments, fingerprint })
+        let spec = loss_spec;
+        Ok(Self {
+            options,
+            spec,
+            loss,
+            rows,
+            small,
+            targets,
+            units,
+            weights,
+            held,
+            offset,
+            moments,
+            fingerprint,
+        })
     }
 
     /// Fits.
@@ -82,6 +97,7 @@ impl<'a> Fit<'a> {
         match self.options.solver {
             SolverSpec::Ridge => self.ridge(control),
             _ if self.is_exact() => self.exact(self.chosen(control)?, control),
+            _ if self.is_swept() => self.sweeps(control),
             _ => self.block(control),
         }
     }
@@ -89,6 +105,13 @@ impl<'a> Fit<'a> {
     /// Whether the fit is an expansion over all rows.
     pub(crate) fn is_exact(&self) -> bool {
         self.small && self.options.is_exact()
+    }
+
+    /// Whether the fit is an expansion over all of many rows, which it keeps in memory.
+    pub(crate) fn is_swept(&self) -> bool {
+        let (n, d) = (self.rows.len(), self.rows.columns());
+        let in_memory = !matches!(self.rows, Rows::Cached(_));
+        !self.small && in_memory && self.has_hold_out() && self.options.is_swept(&self.spec, n, d)
     }
 
     fn block_size(&self) -> usize {

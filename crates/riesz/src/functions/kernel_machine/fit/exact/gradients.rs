@@ -1,10 +1,11 @@
 //! A metric from the gradients of the fitted function (recursive feature machines).
 
 use super::sample::{squared_distances, Sample};
-use super::search::{kernel_matrix, Candidate, Grid};
+use super::search::{kernel_matrix, mapped, Candidate, Grid};
+use crate::compute::{radial_slopes, Device};
 use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
-use crate::linalg::cholesky::solve_in_place;
+use crate::linalg::cholesky::{add_product, solve_in_place};
 use crate::linalg::lu::product;
 use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -22,26 +23,33 @@ const LEAST_ROWS: usize = 20;
 /// of a radial kernel, gradients being those with respect to x.
 ///
 /// With k a function of s = ‖z − z'‖²/σ²: ∇f(x_i) = (2/σ²) L Σ_j k'(s_ij) β_j (z_i − z_j).
-fn gradient_products(sample: &Sample, root: &Mat<f64>, settings: &Candidate) -> Result<Option<Mat<f64>>> {
+pub(super) fn gradient_products(
+    sample: &Sample,
+    root: &Mat<f64>,
+    settings: &Candidate,
+) -> Result<Option<Mat<f64>>> {
     let Some(radial) = settings.kernel.radial() else { return Ok(None) };
     let z = product(sample.x.as_ref(), root.as_ref());
     let (n, d) = (z.nrows(), z.ncols());
     let squares = squared_distances(z.as_ref());
-    let k = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[])?;
-    let mut system = k;
+    let mut system = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[])?;
     (0..n).for_each(|i| system[(i, i)] += settings.damping / sample.weights[i]);
     let Some(factor) = Cholesky::new(system) else { return Ok(None) };
     let mut beta = sample.y.clone();
     solve_in_place(factor.lower(), beta.as_mut());
-    let unit = 1.0 / settings.bandwidth.powi(2);
-    let slopes = Mat::from_fn(n, n, |i, j| radial.slope(unit * squares[(i, j)]));
+    let slopes = mapped(settings.bandwidth, squares, |s| radial_slopes(Device::default(), radial, s));
+    // Σ_j k'(s_ij) β_j (z_i − z_j) of all outputs from one product: columns β_j z_j and β_j for each.
+    let c = beta.ncols();
+    let terms = Mat::from_fn(n, c * (d + 1), |j, k| {
+        beta[(j, k / (d + 1))] * if k % (d + 1) < d { z[(j, k % (d + 1))] } else { 1.0 }
+    });
+    let mut sums = Mat::<f64>::zeros(n, c * (d + 1));
+    add_product(&mut sums, 1.0, slopes.as_ref(), terms.as_ref());
     let mut sum = Mat::<f64>::zeros(d, d);
-    for c in 0..beta.ncols() {
-        let terms = Mat::from_fn(n, n, |i, j| slopes[(i, j)] * beta[(j, c)]);
-        let other = product(terms.as_ref(), z.as_ref());
-        let own: Vec<f64> = (0..n).map(|i| terms.row(i).iter().sum()).collect();
+    for c in 0..c {
+        let of = |i: usize, j: usize| sums[(i, c * (d + 1) + j)];
         let gradients =
-            Mat::from_fn(n, d, |i, j| sample.weights[i].sqrt() * (own[i] * z[(i, j)] - other[(i, j)]));
+            Mat::from_fn(n, d, |i, j| sample.weights[i].sqrt() * (of(i, d) * z[(i, j)] - of(i, j)));
         let gradients = product(gradients.as_ref(), root.transpose());
         sum += product(gradients.transpose(), gradients.as_ref());
     }

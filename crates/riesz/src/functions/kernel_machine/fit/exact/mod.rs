@@ -5,8 +5,10 @@
 //! leave-one-out loss is least in turn.
 
 mod gradients;
+mod halves;
 mod sample;
 mod search;
+mod sweeps;
 
 use super::coverage::FOLDS;
 use super::{class_of, Fit, Outcome};
@@ -26,8 +28,10 @@ use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{Expansion, KernelNewton};
 use crate::space::{Budget, Dictionary, Raw};
 use faer::Mat;
+use halves::least;
 use sample::{log_losses, Sample};
 use search::{gram, Candidate, Grid};
+pub(super) use sweeps::{Swept, SWEEPS};
 
 /// Rows on which scalings, kernels and bandwidths are first compared.
 const COARSE_ROWS: usize = 256;
@@ -108,15 +112,10 @@ impl Fit<'_> {
         let weights = (0..n * c).map(|i| fit.coefficients[(i / c, i % c)]).collect();
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
-        let mut calibration =
+        let calibration =
             self.is_calibrated().then(|| Calibration::fit(&fit.left_out, c, &self.labels(), &self.weights));
-        let shifts = match &mut calibration {
-            // σ(au + b) = σ(a(u + b/a)): f decides as its probabilities do.
-            Some(Calibration { slope, intercept }) if c == 1 => {
-                Some(vec![(std::mem::take(intercept) / *slope) as f32])
-            }
-            _ => self.shifts(&fit.left_out, &self.weights),
-        };
+        let (shifts, calibration) = self.decided(calibration);
+        let shifts = shifts.or_else(|| self.shifts(&fit.left_out, &self.weights));
         let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history: vec![entry] })
     }
@@ -239,8 +238,8 @@ impl Fit<'_> {
         }
     }
 
-    /// Kernel, metric, bandwidth and damping by leaving rows out.
-    pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
+    /// What is compared, and the scaling of least risk on few rows with the best bandwidth and damping of each kernel there.
+    fn coarse(&self, control: &mut Control<'_>) -> Result<(Grid, Option<(bool, Vec<Candidate>)>)> {
         let options = self.options;
         let kernels = options.kernels();
         let ridge = options.ridge.map(|ridge| ridge * effective_rows(&self.weights));
@@ -248,16 +247,28 @@ impl Fit<'_> {
         let decided = decided(options, &self.moments, self.rows, &self.weights, 1.0);
         let bandwidth = decided.map(|setting| setting.bandwidth);
         let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings };
-        let mut start: Option<(bool, Candidate)> = None;
+        let mut starts: Option<(bool, Vec<Candidate>)> = None;
+        let risk = |found: &[Candidate]| least(found).map_or(f64::INFINITY, |best| best.risk);
         for standard in scalings(options) {
             control.check(0)?;
             let sample = self.sample(&scaling(&self.moments, standard, options.kernel()), COARSE_ROWS)?;
-            if let Some(found) = grid.best(&sample, &sample.x)? {
-                if start.as_ref().is_none_or(|(_, best)| found.risk < best.risk) {
-                    start = Some((standard, found));
-                }
+            let of = |kernel: &KernelSpec| {
+                Grid { kernels: vec![kernel.clone()], ..grid.clone() }.best(&sample, &sample.x)
+            };
+            let found: Vec<Option<Candidate>> = grid.kernels.iter().map(of).collect::<Result<_>>()?;
+            let found: Vec<Candidate> = found.into_iter().flatten().collect();
+            if !found.is_empty() && starts.as_ref().is_none_or(|(_, best)| risk(&found) < risk(best)) {
+                starts = Some((standard, found));
             }
         }
+        Ok((grid, starts))
+    }
+
+    /// Kernel, metric, bandwidth and damping by leaving rows out.
+    pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
+        let options = self.options;
+        let (grid, starts) = self.coarse(control)?;
+        let start = starts.and_then(|(standard, found)| Some((standard, least(&found)?.clone())));
         let Some((standard, start)) = start else { return Ok(self.plain(&grid)) };
         let scaling = scaling(&self.moments, standard, options.kernel());
         let (mut metric, mut best) = (None, start);

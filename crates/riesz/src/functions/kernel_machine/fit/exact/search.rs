@@ -1,6 +1,7 @@
 //! Kernel, bandwidth and damping by leave-one-out.
 
 use super::sample::{squared_distances, LeaveOneOut, Sample};
+use crate::compute::{radial_values, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::functions::geometry::median_distance;
@@ -89,7 +90,7 @@ impl Grid {
     }
 }
 
-/// The lower triangle of K, from squared distances where these are enough, else from row-major points.
+/// K, or its lower triangle: from squared distances where these are enough, else from row-major points.
 pub(super) fn kernel_matrix(
     kernel: &KernelSpec,
     bandwidth: f64,
@@ -98,13 +99,25 @@ pub(super) fn kernel_matrix(
 ) -> Result<Mat<f64>> {
     let n = squares.nrows();
     if let Some(radial) = kernel.radial() {
-        let unit = 1.0 / (bandwidth * bandwidth);
-        return Ok(Mat::from_fn(n, n, |i, j| if i < j { 0.0 } else { radial.value(unit * squares[(i, j)]) }));
+        return Ok(mapped(bandwidth, squares.clone(), |s| radial_values(Device::default(), radial, s)));
     }
     let kernel = ClosedForm::new(kernel.clone(), bandwidth, Scaling::identity(points.len() / n.max(1)))?;
     let mut inputs = Vec::with_capacity(points.len());
     kernel.input(points, &mut inputs);
     gram(&kernel, &inputs)
+}
+
+/// What `map` makes of squared distances, column by column, in units of the bandwidth.
+pub(super) fn mapped(bandwidth: f64, mut squares: Mat<f64>, map: impl Fn(&mut [f64]) + Sync) -> Mat<f64> {
+    let unit = 1.0 / (bandwidth * bandwidth);
+    squares.par_col_iter_mut().for_each(|column| {
+        if let Some(column) = column.try_as_col_major_mut() {
+            let column = column.as_slice_mut();
+            column.iter_mut().for_each(|s| *s *= unit);
+            map(column);
+        }
+    });
+    squares
 }
 
 /// The lower triangle of K at points in the units of the kernel.

@@ -1,0 +1,257 @@
+//! Kernel, metric, bandwidth and damping of more rows than leaving out one by one can pay for: half of some thousand rows learns,
+//! the other half judges.
+
+use super::gradients::gradient_products;
+use super::sample::{cross_squares, Sample};
+use super::search::{mapped, Candidate, Grid};
+use crate::compute::{radial_values, Device};
+use crate::error::Result;
+use crate::functions::kernel_machine::metric::Form;
+use crate::kernel::KernelSpec;
+use crate::linalg::cholesky::{add_product, solve_in_place};
+use crate::linalg::lu::product;
+use crate::linalg::Cholesky;
+use crate::random::{BlockIndex, Permutation, Seed, Stream};
+use faer::Mat;
+
+/// Least and most rows of a half; a quarter of the rows in between.
+const HALF: (usize, usize) = (1_024, 3_072);
+/// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
+const SCOUTS: usize = 1_024;
+/// Most rows that the metric which has won is learnt from again.
+const LEARN: usize = 4_096;
+/// Forms that are.
+const FINALISTS: usize = 2;
+/// Rounds of learning a metric.
+const ROUNDS: usize = 3;
+/// Standard errors by which a metric has to be better than none.
+const ERRORS: f64 = 2.0;
+/// Rows whose distances give their median.
+const MEDIAN_ROWS: usize = 512;
+/// Step of the damping, and how often it is taken.
+const DAMPING: (f64, usize) = (10.0, 3);
+/// Largest bandwidth, in median distances.
+const WIDEST: f64 = 8.0;
+/// Least and largest damping: less than the least is rounding of kernels in single precision.
+pub(super) const DAMPINGS: (f64, f64) = (1e-5, 10.0);
+
+/// Rows that learn, and rows that judge what was learnt.
+struct Halves {
+    learner: Sample,
+    judge: Sample,
+}
+
+/// Squared distances among the rows that learn, and of those that judge from them.
+struct Distances {
+    own: Mat<f64>,
+    cross: Mat<f64>,
+    median: f64,
+}
+
+impl Halves {
+    /// The first `most` rows of each half of an order.
+    fn of(sample: &Sample, order: &[usize], most: usize) -> Self {
+        let (first, second) = order.split_at(order.len() / 2);
+        let [learner, judge] = [first, second].map(|half| sample.part(&half[..half.len().min(most)]));
+        Self { learner, judge }
+    }
+
+    fn distances(&self, root: Option<&Mat<f64>>) -> Distances {
+        let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
+        let (learner, judge) = (seen(&self.learner.x), seen(&self.judge.x));
+        let own = cross_squares(learner.as_ref(), learner.as_ref());
+        let few = own.nrows().min(MEDIAN_ROWS);
+        let mut pairs: Vec<f64> =
+            (0..few).flat_map(|j| (j + 1..few).map(move |i| (i, j))).map(|at| own[at]).collect();
+        let middle = pairs.len() / 2;
+        let median = match pairs.is_empty() {
+            true => 1.0,
+            false => pairs.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt(),
+        };
+        let median = if median > 0.0 { median } else { 1.0 };
+        Distances { cross: cross_squares(judge.as_ref(), learner.as_ref()), own, median }
+    }
+
+    /// What the judges say of kernel ridge regression with these settings.
+    fn judged(&self, seen: &Distances, grid: &Grid, at: (&KernelSpec, f64, f64)) -> Option<Candidate> {
+        let (kernel, factor, damping) = at;
+        let bandwidth = grid.bandwidth.unwrap_or(factor * seen.median);
+        let radial = kernel.radial()?;
+        let values = |squares: &Mat<f64>| {
+            mapped(bandwidth, squares.clone(), |s| radial_values(Device::default(), radial, s))
+        };
+        let mut system = values(&seen.own);
+        self.learner.weights.iter().enumerate().for_each(|(i, w)| system[(i, i)] += damping / w);
+        let factorised = Cholesky::new(system)?;
+        let mut beta = self.learner.y.clone();
+        solve_in_place(factorised.lower(), beta.as_mut());
+        drop(factorised);
+        let mut predictions = Mat::zeros(self.judge.len(), beta.ncols());
+        add_product(&mut predictions, 1.0, values(&seen.cross).as_ref(), beta.as_ref());
+        let losses = self.judge.losses(&predictions);
+        let risk = self.judge.mean_of(losses.iter().copied());
+        let kernel = kernel.clone();
+        risk.is_finite().then_some(Candidate { kernel, bandwidth, factor, damping, losses, risk })
+    }
+
+    /// The best settings near those of `start`: damping, bandwidth and kernel are changed one after the other. Another kernel has
+    /// the bandwidth that is to this one's as those of `starts`, one for each kernel, are to each other.
+    fn refined(
+        &self,
+        seen: &Distances,
+        start: &Candidate,
+        starts: &[Candidate],
+        grid: &Grid,
+    ) -> Option<Candidate> {
+        let lowest = start.damping.clamp(DAMPINGS.0, DAMPINGS.1);
+        let first = if grid.dampings.len() == 1 { grid.dampings[0] } else { lowest };
+        let mut best = self.judged(seen, grid, (&start.kernel, start.factor, first))?;
+        let attempt = |best: &mut Candidate, at: (&KernelSpec, f64, f64)| match self.judged(seen, grid, at) {
+            Some(next) if next.risk < best.risk => {
+                *best = next;
+                true
+            }
+            _ => false,
+        };
+        if grid.dampings.len() > 1 {
+            'damping: for step in [1.0 / DAMPING.0, DAMPING.0] {
+                for tried in 0..DAMPING.1 {
+                    let (kernel, factor, next) = (best.kernel.clone(), best.factor, best.damping * step);
+                    let possible = next > 0.5 * DAMPINGS.0 && next < 2.0 * DAMPINGS.1;
+                    if !possible || !attempt(&mut best, (&kernel, factor, next)) {
+                        if tried > 0 {
+                            break 'damping;
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        if grid.bandwidth.is_none() {
+            for step in [0.5, 2.0] {
+                let (kernel, factor, damping) = (best.kernel.clone(), best.factor * step, best.damping);
+                if factor <= WIDEST && attempt(&mut best, (&kernel, factor, damping)) {
+                    break;
+                }
+            }
+        }
+        let own = starts.iter().find(|other| other.kernel == start.kernel);
+        for other in starts.iter().filter(|other| other.kernel != start.kernel) {
+            let ratio = own.map_or(1.0, |own| other.factor / own.factor);
+            let (factor, damping) = ((best.factor * ratio).min(WIDEST), best.damping);
+            attempt(&mut best, (&other.kernel, factor, damping));
+        }
+        Some(best)
+    }
+
+    /// The roots of successive metrics of one form, each from the gradients of the fit before it, and the best settings with each.
+    fn rounds(
+        &self,
+        form: Form,
+        start: &Candidate,
+        (starts, grid): (&[Candidate], &Grid),
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<(Mat<f64>, Candidate)>> {
+        let d = self.learner.x.ncols();
+        let (mut root, mut settings, mut found) = (Mat::identity(d, d), start.clone(), Vec::new());
+        for _ in 0..ROUNDS {
+            check()?;
+            let Some(products) = gradient_products(&self.learner, &root, &settings)? else { break };
+            let Some(next) = form.root(&products) else { break };
+            root = next;
+            let Some(best) = self.refined(&self.distances(Some(&root)), &settings, starts, grid) else {
+                break;
+            };
+            settings = best;
+            found.push((root.clone(), settings.clone()));
+        }
+        Ok(found)
+    }
+}
+
+/// What the halves have found.
+pub(super) struct Found {
+    /// The best settings without a metric.
+    pub plain: Candidate,
+    /// The root and form of a metric that is better than none by more than two standard errors, and the settings that go with it.
+    pub metric: Option<(Mat<f64>, Form, Candidate)>,
+}
+
+/// Rows that are looked at, of n.
+pub(super) fn rows_of(n: usize) -> usize {
+    2 * (n / 4).clamp(HALF.0, HALF.1)
+}
+
+/// Settings without and with a metric, as the halves of a sample judge them; `starts` are the best of each kernel on fewer rows,
+/// and not none.
+///
+/// Kernels and forms compete on fewer rows first. The metric that wins is learnt again from both halves.
+pub(super) fn learn(
+    sample: &Sample,
+    forms: &[Form],
+    starts: &[Candidate],
+    grid: &Grid,
+    seed: Seed,
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<Option<Found>> {
+    let order = Permutation::new(seed, Stream::Race, BlockIndex(1), sample.len());
+    let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
+    let scouts = Halves::of(sample, &order, SCOUTS);
+    let seen = scouts.distances(None);
+    // Each kernel by itself: what is better on few rows need not be on many.
+    let alone = |start: &Candidate| scouts.refined(&seen, start, &[], grid);
+    let starts: Vec<Candidate> = starts.iter().filter_map(alone).collect();
+    let Some(start) = least(&starts) else { return Ok(None) };
+    check()?;
+    let halves = Halves::of(sample, &order, order.len());
+    let Some(plain) = halves.refined(&halves.distances(None), start, &starts, grid) else { return Ok(None) };
+    if sample.x.ncols() < 2 || forms.is_empty() {
+        return Ok(Some(Found { plain, metric: None }));
+    }
+    let mut forms = forms.to_vec();
+    if forms.len() > FINALISTS && halves.judge.len() > scouts.judge.len() {
+        let mut risks = Vec::new();
+        for &form in &forms {
+            let found = scouts.rounds(form, &plain, (&starts, grid), check)?;
+            risks.push((found.iter().map(|(_, found)| found.risk).fold(f64::INFINITY, f64::min), form));
+        }
+        risks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        forms = risks.into_iter().take(FINALISTS).map(|(_, form)| form).collect();
+    }
+    let n = halves.judge.len() as f64;
+    let mut best: Option<(Form, usize, Vec<(Mat<f64>, Candidate)>)> = None;
+    let mut lowest = plain.risk;
+    for form in forms {
+        let found = halves.rounds(form, &plain, (&starts, grid), check)?;
+        for (round, (_, settings)) in found.iter().enumerate() {
+            let gains: Vec<f64> = plain.losses.iter().zip(&settings.losses).map(|(a, b)| a - b).collect();
+            let gain = halves.judge.mean_of(gains.iter().copied());
+            let error = (halves.judge.mean_of(gains.iter().map(|g| (g - gain).powi(2))) / n).sqrt();
+            if gain > ERRORS * error && settings.risk < lowest {
+                lowest = settings.risk;
+                best = Some((form, round, found.clone()));
+            }
+        }
+    }
+    drop(halves);
+    let Some((form, round, mut found)) = best else { return Ok(Some(Found { plain, metric: None })) };
+    let before = std::iter::once(&plain).chain(found.iter().map(|(_, settings)| settings)).take(round + 1);
+    let both = sample.part(&order[..order.len().min(LEARN)]);
+    let d = sample.x.ncols();
+    let mut root = Mat::identity(d, d);
+    for settings in before {
+        check()?;
+        let products = gradient_products(&both, &root, settings)?;
+        match products.and_then(|products| form.root(&products)) {
+            Some(next) => root = next,
+            None => return Ok(Some(Found { plain, metric: None })),
+        }
+    }
+    let (_, settings) = found.swap_remove(round);
+    Ok(Some(Found { plain, metric: Some((root, form, settings)) }))
+}
+
+/// The candidate of least risk; the first of equals.
+pub(super) fn least(candidates: &[Candidate]) -> Option<&Candidate> {
+    candidates.iter().reduce(|best, next| if next.risk < best.risk { next } else { best })
+}

@@ -1,0 +1,364 @@
+//! Data of some thousand rows: an expansion over all of them by block Gauss–Seidel.
+//!
+//! Kernel, metric, bandwidth and damping are first chosen by two halves of some thousand rows, then bandwidth and damping once more by
+//! short fits to more rows, judged by those held out. Sweeps end when the held-out loss has stopped falling; then the
+//! held-out rows are learnt from too.
+
+use super::halves::{self, least, Found, DAMPINGS};
+use super::sample::log_losses;
+use super::search::Candidate;
+use super::Chosen;
+use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progress, Steps};
+use crate::error::{Error, Result};
+use crate::functions::kernel_machine::calibration::Calibration;
+use crate::functions::kernel_machine::fit::{Fit, Outcome};
+use crate::functions::kernel_machine::learnt::Learnt;
+use crate::functions::kernel_machine::machine::HistoryEntry;
+use crate::functions::kernel_machine::metric::Metric;
+use crate::functions::kernel_machine::options::{Bandwidth, Options};
+use crate::functions::kernel_machine::race::scaling;
+use crate::kernel::{ClosedForm, Scaling};
+use crate::loss::LossSpec;
+use crate::random::{BlockIndex, Permutation, Stream};
+use crate::solver::{weighted_loss, GaussSeidel, KernelProblem, SweepInfo, SweepState};
+use crate::space::{Budget, Dictionary, Raw};
+
+/// Rows on which bandwidth and damping are compared once more, and sweeps over them.
+const TRIAL: (usize, usize) = (8_192, 2);
+/// Factors of the bandwidth and of the damping in these trials, and the most of each.
+const MOST_FACTORS: usize = 3;
+const DAMPING_STEP: f64 = 10.0;
+/// Rows of a block.
+const BLOCK: usize = 2_048;
+/// Most sweeps.
+pub(crate) const SWEEPS: usize = 16;
+/// A sweep that lowers the held-out loss by less than this share of it is the last.
+const TOLERANCE: f64 = 0.01;
+/// Numbers of the rows that are kept at most, and products of one sweep: above them features are cheaper.
+const MOST_NUMBERS: usize = 1 << 24;
+const MOST_PRODUCTS: f64 = 4e11;
+/// What a kernel costs beside its distance, in products.
+const KERNEL: f64 = 32.0;
+
+impl Options {
+    /// Whether data of this shape, not small, become an expansion over all rows: with squares, a kernel of the distance, rows
+    /// held out, and where a sweep is affordable.
+    pub(crate) fn is_swept(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
+        let products = (rows as f64).powi(2) * (columns as f64 + KERNEL);
+        self.is_exact()
+            && self.early_stopping
+            && matches!(loss, LossSpec::Square | LossSpec::LeastSquares)
+            && self.kernel().radial().is_some()
+            && rows.saturating_mul(columns) <= MOST_NUMBERS
+            && products <= MOST_PRODUCTS
+    }
+}
+
+/// Some of the rows, and what is learnt from them.
+struct Part {
+    /// As the metric or scaling leaves them to the kernel.
+    x: Vec<f32>,
+    targets: Vec<f32>,
+    weights: Vec<f32>,
+    held: Vec<f32>,
+    labels: Vec<usize>,
+}
+
+/// Settings that are compared by short fits to a part of the rows.
+struct Race<'m, 'a> {
+    fit: &'m Fit<'a>,
+    part: Part,
+    /// The least held-out loss so far, and the settings it belongs to.
+    best: f64,
+    chosen: Chosen,
+}
+
+impl Race<'_, '_> {
+    /// Whether other settings with the same metric do better; then they are taken.
+    fn takes(&mut self, next: Chosen, control: &mut Control<'_>) -> Result<bool> {
+        if control.out_of_time() {
+            return Ok(false);
+        }
+        let risk = self.fit.trial(&self.part, &next, control)?;
+        let better = risk < self.best;
+        if better {
+            (self.best, self.chosen) = (risk, next);
+        }
+        Ok(better)
+    }
+}
+
+/// How the sweeps have gone: what a checkpoint holds.
+#[derive(Clone)]
+pub(in super::super) struct Swept {
+    pub state: SweepState,
+    pub history: Vec<HistoryEntry>,
+    /// Whether the held-out loss has stopped falling.
+    pub settled: bool,
+}
+
+impl Fit<'_> {
+    /// Fits an expansion over all rows.
+    pub(crate) fn sweeps(&self, control: &mut Control<'_>) -> Result<Outcome> {
+        let chosen = self.chosen_of_many(control)?;
+        let chosen = self.compared(chosen, control)?;
+        let part = self.part(&chosen, &(0..self.rows.len() as u32).collect::<Vec<_>>());
+        let kernel = self.kernel_of(&chosen)?;
+        let mut points = Vec::with_capacity(part.x.len());
+        kernel.input(&part.x, &mut points);
+        let problem = self.kernel_problem(&part, &kernel, &points);
+        let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
+        let checkpoint = control.checkpoint.clone();
+        let found = checkpoint.as_ref().filter(|policy| policy.path.exists());
+        let start = Swept {
+            state: SweepState::new(&self.offset, part.weights.len()),
+            history: Vec::new(),
+            settled: false,
+        };
+        let kept = found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))?;
+        let mut state = kept.state.clone();
+        let blocks = solver.blocks(&part.weights);
+        let mut watch = Watch { fit: self, part: &part, kept, blocks };
+        run(&solver, &mut state, &mut Again(problem), &mut watch, control)?;
+        let Swept { state: best, history, .. } = watch.kept;
+        // Where the time was up within the first sweep there is no best one.
+        let mut state = if history.is_empty() { state } else { best };
+        let calibration = self.is_calibrated().then(|| self.calibration(&state.predictions));
+        let everything: Vec<f32> = part.weights.iter().zip(&part.held).map(|(a, b)| a + b).collect();
+        if !control.out_of_time() {
+            let whole = KernelProblem { weights: &everything, ..problem };
+            let steps = solver.blocks(&everything);
+            // Blocks are counted anew: held-out rows have changed them.
+            state.steps = SWEEPS * steps;
+            run(&solver, &mut state, &mut Again(whole), &mut Steps::new(Phase::Absorb, steps), control)?;
+        }
+        if let Some(policy) = &checkpoint {
+            policy.discard()?;
+        }
+        let raw = Raw { weights: state.coefficients, scale: 1.0, inverse: None };
+        let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
+        let (shifts, calibration) = self.decided(calibration);
+        let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
+        Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history })
+    }
+
+    /// Kernel, metric, bandwidth and damping by two halves of some thousand rows: without a metric and, where one does better,
+    /// with it.
+    fn chosen_of_many(&self, control: &mut Control<'_>) -> Result<(Chosen, Option<Chosen>)> {
+        let (grid, starts) = self.coarse(control)?;
+        let Some((standard, starts)) = starts else { return Ok((self.plain(&grid), None)) };
+        let scaling = scaling(&self.moments, standard, self.options.kernel());
+        let chosen = |metric: Option<Metric>, settings: &Candidate| {
+            let damping = match grid.dampings[..] {
+                [given] => given,
+                _ => settings.damping.max(DAMPINGS.0),
+            };
+            let (scaling, kernel) = (scaling.clone(), settings.kernel.clone());
+            Chosen { standard, scaling, metric, kernel, bandwidth: settings.bandwidth, damping }
+        };
+        let mut found = None;
+        if !control.out_of_time() {
+            let sample = self.sample(&scaling, halves::rows_of(self.rows.len()))?;
+            let forms = self.options.metric_forms(self.rows.columns());
+            let check = &mut || control.check(0);
+            found = halves::learn(&sample, &forms, &starts, &grid, self.options.seed, check)?;
+        }
+        Ok(match (found, least(&starts)) {
+            (Some(Found { plain, metric }), _) => {
+                let with = metric.map(|(root, form, settings)| {
+                    let metric = Metric::new(form, &scaling, &root, &self.moments.variance);
+                    chosen(Some(metric), &settings)
+                });
+                (chosen(None, &plain), with)
+            }
+            (None, Some(start)) => (chosen(None, start), None),
+            (None, None) => (self.plain(&grid), None),
+        })
+    }
+
+    /// Metric or none, kernel, bandwidth and damping by short fits to more rows.
+    fn compared(&self, (plain, with): (Chosen, Option<Chosen>), control: &mut Control<'_>) -> Result<Chosen> {
+        if control.out_of_time() {
+            return Ok(with.unwrap_or(plain));
+        }
+        let order = Permutation::new(self.options.seed, Stream::Race, BlockIndex(3), self.rows.len());
+        let learnt = |i: &&u32| self.weights[**i as usize] > 0.0;
+        let mut rows: Vec<u32> = order.indices().iter().filter(learnt).take(TRIAL.0).copied().collect();
+        rows.extend((0..self.rows.len() as u32).filter(|&i| self.held[i as usize] > 0.0));
+        rows.sort_unstable();
+        let mut race = Race { fit: self, part: self.part(&plain, &rows), best: f64::INFINITY, chosen: plain };
+        race.best = self.trial(&race.part, &race.chosen, control)?;
+        if let Some(with) = with {
+            let part = self.part(&with, &rows);
+            let risk = self.trial(&part, &with, control)?;
+            if risk < race.best {
+                race = Race { fit: self, part, best: risk, chosen: with };
+            }
+        }
+        if self.options.bandwidth == Bandwidth::Auto {
+            'bandwidth: for factor in [std::f64::consts::FRAC_1_SQRT_2, 2.0] {
+                for tried in 0..MOST_FACTORS {
+                    let bandwidth = factor * race.chosen.bandwidth;
+                    if !race.takes(Chosen { bandwidth, ..race.chosen.clone() }, control)? {
+                        if tried > 0 {
+                            break 'bandwidth;
+                        }
+                        break;
+                    }
+                }
+            }
+            for kernel in self.options.kernels() {
+                if kernel != race.chosen.kernel {
+                    race.takes(Chosen { kernel, ..race.chosen.clone() }, control)?;
+                }
+            }
+        }
+        if self.options.ridge.is_none_or(|ridge| ridge == 0.0) {
+            for step in [1.0 / DAMPING_STEP, DAMPING_STEP] {
+                let damping = step * race.chosen.damping;
+                let possible = damping > 0.5 * DAMPINGS.0;
+                if possible && race.takes(Chosen { damping, ..race.chosen.clone() }, control)? {
+                    break;
+                }
+            }
+        }
+        Ok(race.chosen)
+    }
+
+    /// The held-out loss after some sweeps over a part of the rows; infinite where they diverge.
+    fn trial(&self, part: &Part, chosen: &Chosen, control: &mut Control<'_>) -> Result<f64> {
+        let kernel = self.kernel_of(chosen)?;
+        let mut points = Vec::with_capacity(part.x.len());
+        kernel.input(&part.x, &mut points);
+        let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
+        let mut state = SweepState::new(&self.offset, part.weights.len());
+        let problem = self.kernel_problem(part, &kernel, &points);
+        let steps = TRIAL.1 * solver.blocks(&part.weights);
+        match run(&solver, &mut state, &mut Again(problem), &mut Steps::new(Phase::Race, steps), control) {
+            Ok(_) => Ok(self.held_out_risk(part, &state.predictions)),
+            Err(Error::Diverged { .. } | Error::NotPositiveDefinite { .. }) => Ok(f64::INFINITY),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The mean loss of the held-out rows; of scores that are calibrated, log-loss at the best slope.
+    fn held_out_risk(&self, part: &Part, predictions: &[f32]) -> f64 {
+        let risk = match self.is_calibrated() {
+            false => weighted_loss(&*self.loss, &part.targets, &part.held, predictions),
+            true => {
+                let c = self.offset.len();
+                let rows: Vec<usize> = (0..part.held.len()).filter(|&i| part.held[i] > 0.0).collect();
+                let labels: Vec<usize> = rows.iter().map(|&i| part.labels[i]).collect();
+                let weights: Vec<f64> = rows.iter().map(|&i| f64::from(part.held[i])).collect();
+                let losses = log_losses(c, |i, k| f64::from(predictions[rows[i] * c + k]), &labels, &weights);
+                losses.iter().zip(&weights).map(|(loss, w)| loss * w).sum::<f64>()
+                    / weights.iter().sum::<f64>()
+            }
+        };
+        if risk.is_finite() {
+            risk
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    fn kernel_of(&self, chosen: &Chosen) -> Result<ClosedForm> {
+        let scaling = match &chosen.metric {
+            Some(metric) => Scaling::identity(metric.columns()),
+            None => chosen.scaling.clone(),
+        };
+        ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)
+    }
+
+    fn kernel_problem<'p>(
+        &'p self,
+        part: &'p Part,
+        kernel: &'p ClosedForm,
+        points: &'p [f32],
+    ) -> KernelProblem<'p> {
+        KernelProblem { kernel, points, targets: &part.targets, weights: &part.weights, loss: &*self.loss }
+    }
+
+    /// These rows, mapped by the metric where there is one.
+    fn part(&self, chosen: &Chosen, rows: &[u32]) -> Part {
+        let t = self.loss.targets();
+        let mut x = self.rows.gather(rows);
+        if let Some(metric) = &chosen.metric {
+            if let Ok(view) = crate::data::Rows::single(&x, metric.columns()) {
+                x = metric.map(view);
+            }
+        }
+        let pick = |values: &[f32]| rows.iter().map(|&i| values[i as usize]).collect();
+        let is_class = self.loss.domain().is_class();
+        let targets =
+            rows.iter().flat_map(|&i| &self.targets[i as usize * t..(i as usize + 1) * t]).copied().collect();
+        Part {
+            x,
+            targets,
+            weights: pick(&self.weights),
+            held: pick(&self.held),
+            labels: rows.iter().filter(|_| is_class).map(|&i| self.label(i as usize)).collect(),
+        }
+    }
+
+    /// What is added to f so that it decides as its probabilities do, and the calibration that is left: σ(au + b) = σ(a(u + b/a)).
+    pub(super) fn decided(
+        &self,
+        calibration: Option<Calibration>,
+    ) -> (Option<Vec<f32>>, Option<Calibration>) {
+        match calibration {
+            Some(Calibration { slope, intercept }) if self.offset.len() == 1 => {
+                (Some(vec![(intercept / slope) as f32]), Some(Calibration { slope, intercept: 0.0 }))
+            }
+            other => (None, other),
+        }
+    }
+}
+
+/// Looks at the held-out rows after every sweep.
+struct Watch<'m, 'a> {
+    fit: &'m Fit<'a>,
+    part: &'m Part,
+    /// After the best sweep.
+    kept: Swept,
+    blocks: usize,
+}
+
+impl Monitor<GaussSeidel> for Watch<'_, '_> {
+    fn finished(&mut self, _: &SweepState) -> bool {
+        self.kept.settled || self.kept.history.len() >= SWEEPS
+    }
+
+    fn observe(&mut self, state: &SweepState, info: SweepInfo) -> Result<Progress> {
+        self.fit.rows.fault()?;
+        let sweep = state.steps / self.blocks;
+        let mut progress = Progress::new(Phase::Fit, state.steps, SWEEPS * self.blocks, info.loss);
+        if !state.steps.is_multiple_of(self.blocks) {
+            return Ok(progress);
+        }
+        let loss = weighted_loss(&*self.fit.loss, &self.part.targets, &self.part.held, &state.predictions);
+        let error = self.fit.held_out_error(&state.predictions);
+        (progress.held_out_loss, progress.held_out_error) = (Some(loss), error);
+        let last = self.kept.history.last().map(|entry| (entry.held_out_loss, entry.held_out_error));
+        let before = last.map_or((f64::INFINITY, f64::INFINITY), |(loss, error)| {
+            (loss.unwrap_or(f64::INFINITY), error.unwrap_or(f64::INFINITY))
+        });
+        let falls = error.is_some_and(|error| error < (1.0 - TOLERANCE) * before.1);
+        self.kept.settled = loss > (1.0 - TOLERANCE) * before.0 && !falls;
+        if loss < before.0 {
+            self.kept.state = state.clone();
+            let entry = HistoryEntry {
+                block: sweep,
+                loss: info.loss,
+                held_out_loss: Some(loss),
+                held_out_error: error,
+            };
+            self.kept.history.push(entry);
+        }
+        Ok(progress)
+    }
+
+    fn save(&self, _: &SweepState, policy: &CheckpointPolicy) -> Result<()> {
+        self.fit.save_sweeps(&self.kept, policy)
+    }
+}
