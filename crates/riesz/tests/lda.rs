@@ -319,3 +319,34 @@ fn hostile_files_are_refused() {
     other.header["topics"]["alpha"] = serde_json::json!([1.0, 1.0]);
     assert!(TopicModel::from_container(other).is_err());
 }
+
+/// Sweeps over a document are not interrupted: neither a file nor a setting may ask for as many as take for ever, nor for
+/// priors that are infinite in single precision, under which no document settles.
+#[test]
+fn documents_are_not_settled_for_ever() {
+    let x = planted(20, 10);
+    let rows = Rows::double(&x, 40).unwrap();
+    let container = fit(&LdaOptions::new(3, Seed(1)), &x).to_container().unwrap();
+    let with = |name: &str, value: serde_json::Value| {
+        let mut other = container.clone();
+        *other.header["topics"].pointer_mut(name).unwrap() = value;
+        TopicModel::from_container(other)
+    };
+    for (name, value) in [
+        ("/options/max_sweeps", serde_json::json!(1_u64 << 53)),
+        ("/options/doc_topic_prior", serde_json::json!([1e39])),
+        ("/options/topic_word_prior", serde_json::json!(1e300)),
+        ("/alpha/1", serde_json::json!(1e39)),
+        ("/eta", serde_json::json!(1e300)),
+    ] {
+        assert!(with(name, value).is_err(), "{name}");
+    }
+    // As many as there may be, until nothing changes.
+    let mut other = container.clone();
+    other.header["topics"]["options"]["max_sweeps"] = serde_json::json!(1_000_000);
+    other.header["topics"]["options"]["document_tolerance"] = serde_json::json!(1e-300);
+    assert!(TopicModel::from_container(other).unwrap().transform(rows).is_ok());
+    let options = LdaOptions { max_sweeps: 1_000_001, ..LdaOptions::new(2, Seed(1)) };
+    let error = quietly(|control| TopicModel::fit(&options, rows, control)).unwrap_err().to_string();
+    assert_eq!(error, "max_doc_update_iter = 1000001 is outside 1, 2, …, 1000000");
+}

@@ -9,6 +9,10 @@ use std::ptr::NonNull;
 
 /// Size and alignment of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
+/// Those of a plain page, of which processors translate a few dozen at no cost.
+const PAGE: usize = 4 << 10;
+/// Most bytes on plain pages: to clear a huge one costs a small fit more than all the rest.
+const FEW: usize = 64 * PAGE;
 
 /// Numbers for which all bits zero is zero.
 pub(crate) trait Number: Copy + Send + Sync + 'static {}
@@ -16,7 +20,7 @@ impl Number for f32 {}
 impl Number for f64 {}
 impl Number for u16 {}
 
-/// A resizable slice of numbers, aligned to huge pages; growing it forgets its contents.
+/// A resizable slice of numbers, aligned to huge pages unless it is small; growing it forgets its contents.
 pub(crate) struct Buffer<T: Number> {
     start: NonNull<T>,
     len: usize,
@@ -37,7 +41,8 @@ impl<T: Number> Default for Buffer<T> {
 impl<T: Number> Buffer<T> {
     /// Makes the length `len`; new memory is zero, old contents stay unless the memory has to grow.
     pub(crate) fn resize(&mut self, len: usize) {
-        let needed = (len * size_of::<T>()).next_multiple_of(HUGE_PAGE);
+        let needed = len * size_of::<T>();
+        let needed = needed.next_multiple_of(page(needed));
         if needed > self.bytes {
             // The old memory goes first: two of these need not fit at once.
             *self = Self::default();
@@ -47,7 +52,7 @@ impl<T: Number> Buffer<T> {
     }
 
     fn layout(bytes: usize) -> Option<Layout> {
-        Layout::from_size_align(bytes, HUGE_PAGE).ok()
+        Layout::from_size_align(bytes, page(bytes)).ok()
     }
 
     fn allocate(&mut self, bytes: usize) {
@@ -56,11 +61,22 @@ impl<T: Number> Buffer<T> {
         unsafe {
             let Some(start) = NonNull::new(alloc(layout)) else { handle_alloc_error(layout) };
             #[cfg(all(target_os = "linux", not(miri)))]
-            libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+            if page(bytes) == HUGE_PAGE {
+                libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+            }
             start.as_ptr().write_bytes(0, bytes);
             self.start = start.cast();
         }
         self.bytes = bytes;
+    }
+}
+
+/// Size of the pages for so many bytes; rounded up to pages, they have the same.
+fn page(bytes: usize) -> usize {
+    if bytes > FEW {
+        HUGE_PAGE
+    } else {
+        PAGE
     }
 }
 
@@ -104,5 +120,21 @@ mod tests {
         assert_eq!(buffer[9], 3.0);
         buffer.resize(HUGE_PAGE);
         assert!(buffer.iter().all(|&v| v == 0.0) && buffer.len() == HUGE_PAGE);
+    }
+
+    #[test]
+    fn pages_are_huge_where_they_are_many() {
+        for (bytes, held, alignment) in [
+            (1, PAGE, PAGE),
+            (FEW - 1, FEW, PAGE),
+            (FEW, FEW, PAGE),
+            (FEW + 1, HUGE_PAGE, HUGE_PAGE),
+            (HUGE_PAGE + 1, 2 * HUGE_PAGE, HUGE_PAGE),
+        ] {
+            let mut buffer = Buffer::<u16>::default();
+            buffer.resize(bytes.div_ceil(2));
+            assert_eq!(buffer.bytes, held);
+            assert!(buffer.start.as_ptr().addr().is_multiple_of(alignment));
+        }
     }
 }

@@ -117,7 +117,8 @@ impl Kernel for Settle<'_, '_> {
                     }
                 }
                 let change: f32 = expected.iter().zip(&before).map(|(a, b)| (a - b).abs()).sum();
-                if change <= tolerance * length {
+                // What is no number any more will not settle.
+                if change <= tolerance * length || change.is_nan() {
                     return sweep + 1;
                 }
             }

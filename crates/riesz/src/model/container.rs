@@ -174,10 +174,8 @@ impl Container {
         let data_offsets = (offset, offset + LENGTH);
         layout
             .push((CHECKSUM.to_owned(), TensorInfo { dtype: Dtype::U8, shape: vec![LENGTH], data_offsets }));
-        // Sorted already, unless some crate of the build asks serde_json to keep the order of insertion.
-        let mut header = self.header.clone();
-        header.sort_all_objects();
-        let header = HashMap::from([(KEY.to_owned(), header.to_string())]);
+        let header = header::text(&self.header).map_err(Error::Format)?;
+        let header = HashMap::from([(KEY.to_owned(), header)]);
         let layout =
             Metadata::new(Some(header), layout).map_err(|error| Error::Format(clip(&error.to_string())))?;
         let mut layout = serde_json::to_vec(&layout).map_err(|error| Error::Format(error.to_string()))?;

@@ -2,6 +2,7 @@
 
 use super::clip;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
@@ -75,6 +76,29 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
     let header = Header { depth: 0, left: &left }.deserialize(&mut json).map_err(fault)?;
     json.end().map_err(fault)?;
     Ok(header)
+}
+
+/// The text of a header, the fields of every object by name.
+pub(super) fn text(header: &Value) -> Result<String, String> {
+    serde_json::to_string(&Sorted(header)).map_err(|error| clip(&error.to_string()))
+}
+
+/// A value whose objects are sorted: they are already, unless some crate of the build asks serde_json to keep the order of
+/// insertion.
+struct Sorted<'a>(&'a Value);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(values) => serializer.collect_seq(values.iter().map(Sorted)),
+            Value::Object(fields) => {
+                let mut fields: Vec<_> = fields.iter().map(|(name, value)| (name, Sorted(value))).collect();
+                fields.sort_unstable_by_key(|(name, _)| *name);
+                serializer.collect_map(fields)
+            }
+            other => other.serialize(serializer),
+        }
+    }
 }
 
 /// Takes one value at `depth` out of those left.

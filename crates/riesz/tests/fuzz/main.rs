@@ -2,7 +2,7 @@
 //!
 //! A fixed fuzzer that runs on the stable toolchain: execution i of a target is a function of i, so that a finding is
 //! repeated by its number. `FUZZ_EXECUTIONS` says how many there are for each target, `FUZZ_FIRST` the number of the first;
-//! unless given, the number is that of `Target::usual`. `fuzz/README.md` says more.
+//! unless given, the number is [`USUAL`]. `fuzz/README.md` says more.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unsafe_code)]
 
 mod memory;
@@ -25,11 +25,13 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
+/// Executions of a target in an ordinary run of the tests.
+const USUAL: u64 = 100_000;
 /// What a reader may hold beyond twice its file: buffers, a parsed header, and of models that are completed when they are
 /// read (a Gaussian process, a stream) what is computed from a small file.
 const BEYOND: usize = 1 << 20;
 /// The same where a step of a fit follows.
-const BEYOND_FIT: usize = 1 << 24;
+const BEYOND_FIT: usize = 1 << 22;
 /// Longer than any case takes on a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 
@@ -42,17 +44,6 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name)
         .ok()
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
-}
-
-/// A checkpoint names the instructions of the machine that wrote it, and no other goes on from it: a seed gets those of this one.
-fn written_here(bytes: Vec<u8>) -> Vec<u8> {
-    match Container::from_bytes(&bytes) {
-        Ok(mut seed) if seed.kind() == Some("checkpoint") && seed.header.get("path").is_some() => {
-            seed.set_field("path", &Device::default().path()).unwrap();
-            seed.to_bytes().unwrap()
-        }
-        _ => bytes,
-    }
 }
 
 /// A reader and what it is fed with.
@@ -69,7 +60,7 @@ impl Target {
             std::fs::read_dir(folder(name)).unwrap().map(|file| file.unwrap().path()).collect();
         files.sort();
         let seeds = files.into_iter().map(|path| {
-            let bytes = written_here(std::fs::read(&path).unwrap());
+            let bytes = of_this_machine(std::fs::read(&path).unwrap());
             assert!(read(&bytes).is_some(), "{} is not read any more; write the seeds anew", path.display());
             let container = Container::from_bytes(&bytes).ok();
             (bytes, container)
@@ -77,15 +68,6 @@ impl Target {
         let seeds: Vec<_> = seeds.collect();
         assert!(!seeds.is_empty());
         Self { name, read, seeds }
-    }
-
-    /// Executions in an ordinary run of the tests.
-    fn usual(&self) -> u64 {
-        match self.name {
-            // A fit is begun, or a density fitted, in each.
-            "checkpoint" | "posterior_checkpoint" | "posterior" => 2_000,
-            _ => 100_000,
-        }
     }
 
     /// The input of an execution, and whether it must be refused.
@@ -151,8 +133,7 @@ impl Target {
         // The scratch memory of matrix products, as large as caches are, is made by a thread's first, whatever the file.
         let ones = faer::Mat::<f32>::full(64, 64, 1.0);
         assert_eq!((&ones * &ones)[(0, 0)], 64.0);
-        let (first, count) =
-            (number("FUZZ_FIRST").unwrap_or(0), number("FUZZ_EXECUTIONS").unwrap_or_else(|| self.usual()));
+        let (first, count) = (number("FUZZ_FIRST").unwrap_or(0), number("FUZZ_EXECUTIONS").unwrap_or(USUAL));
         let (started, mut accepted, mut findings) = (Instant::now(), 0, Vec::new());
         for execution in first..first + count {
             let (bytes, must) = self.input(execution);
@@ -170,6 +151,17 @@ impl Target {
         }
         println!("{}: {count} executions in {:.1?}, {accepted} accepted", self.name, started.elapsed());
         assert!(findings.is_empty(), "{}:\n{}", self.name, findings.join("\n"));
+    }
+}
+
+/// A checkpoint is refused where it was written with other instructions; a seed has those of the machine.
+fn of_this_machine(bytes: Vec<u8>) -> Vec<u8> {
+    match Container::from_bytes(&bytes) {
+        Ok(mut parts) if parts.kind() == Some("checkpoint") && parts.header.get("path").is_some() => {
+            parts.set_field("path", &Device::default().path()).unwrap();
+            parts.to_bytes().unwrap()
+        }
+        _ => bytes,
     }
 }
 

@@ -8,6 +8,7 @@ use riesz::data::Rows;
 use riesz::distributions::kde::{DensityOptions, KernelDensity, Shape};
 use riesz::distributions::models::lda::{LdaMode, LdaOptions, TopicModel};
 use riesz::distributions::models::sparse_gp::{Mode, SparseProcess, SparseProcessOptions};
+use riesz::distributions::Posterior;
 use riesz::driver::{quietly, CheckpointPolicy, Control};
 use riesz::dynamics::hitting_time::HittingTime;
 use riesz::dynamics::invariance::{InvarianceOptions, InvariantFunction, Virtual};
@@ -21,9 +22,10 @@ use riesz::functions::{
     Options, Sample, SolverSpec, Task, Training,
 };
 use riesz::loss::LossSpec;
-use riesz::model::{Columns, Stored};
+use riesz::model::{Columns, Container, Stored, Values};
 use riesz::random::Seed;
 use riesz::space::{Budget, Parsimony};
+use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 
@@ -152,8 +154,8 @@ fn others(seeds: &mut Seeds) {
         [("regression", Task::Regression(1), &targets), ("three", Task::Classification(3), &classes)]
     {
         let data = Training { rows, targets, weights: None };
-        let machine =
-            quietly(|control| OnlineMachine::begin(&OnlineOptions::new(task, SEED), &data, control)).unwrap();
+        let few = OnlineOptions { memory: Memory::Features(64), ..OnlineOptions::new(task, SEED) };
+        let machine = quietly(|control| OnlineMachine::begin(&few, &data, control)).unwrap();
         seeds.push(("online", name.into(), machine.to_bytes().unwrap()));
         let risk = ConstraintSpec::Cvar { level: 0.9, bound: 1.0, loss: None };
         let constrained = OnlineOptions {
@@ -174,7 +176,12 @@ fn others(seeds: &mut Seeds) {
 }
 
 fn distributions(seeds: &mut Seeds) {
-    seeds.push(("posterior", "linear".into(), quietly(follow).unwrap().to_bytes().unwrap()));
+    let posterior = quietly(follow).unwrap().to_container().unwrap();
+    seeds.push(("posterior", "linear".into(), thinned(posterior).to_bytes().unwrap()));
+    // Two groups of particles.
+    let positions = (0..32).map(|i| f64::from(i * i % 23) + if i < 16 { 0.0 } else { 200.0 }).collect();
+    let groups = Posterior::of_particles(2, positions, vec![0.0; 16], SEED).unwrap();
+    seeds.push(("posterior", "groups".into(), groups.to_bytes().unwrap()));
     let (x, weights) = (values(16), vec![1.0; 16]);
     let rows = Rows::single(&x, 2).unwrap();
     for (name, shape) in [("isotropic", Shape::Isotropic), ("covariance", Shape::Covariance)] {
@@ -301,9 +308,33 @@ fn checkpoints(seeds: &mut Seeds) {
         let files =
             [("checkpoint", interrupted(steps, fit)), ("posterior_checkpoint", interrupted(steps, follow))];
         for (target, bytes) in files {
+            let container = bytes.map(|bytes| Container::from_bytes(&bytes).unwrap());
+            let container = container.map(|all| if target == "checkpoint" { all } else { thinned(all) });
+            let bytes = container.map(|container| container.to_bytes().unwrap());
             seeds.extend(bytes.map(|bytes| (target, format!("{steps}-steps"), bytes)));
         }
     }
+}
+
+/// A few of the particles, and a few stages: a density through many takes milliseconds.
+fn thinned(mut container: Container) -> Container {
+    const PARTICLES: usize = 24;
+    for (name, tensor) in &mut container.tensors {
+        let Values::F64(values) = &mut tensor.values else { continue };
+        let (all, width) = (tensor.shape[0], values.len() / tensor.shape[0]);
+        let kept = |i: usize| values[i * (all / PARTICLES) * width..][..width].to_vec();
+        *values = (0..PARTICLES).flat_map(kept).collect();
+        tensor.shape[0] = PARTICLES;
+        // Those of a posterior sum to one.
+        if name == "log_weights" {
+            let total = values.iter().map(|w| w.exp()).sum::<f64>().ln();
+            values.iter_mut().for_each(|w| *w -= total);
+        }
+    }
+    if let Some(Value::Array(history)) = container.header.pointer_mut("/report/history") {
+        history.drain(1..history.len() - 3);
+    }
+    container
 }
 
 fn data(seeds: &mut Seeds) {

@@ -388,7 +388,7 @@ impl Stored for TopicModel {
         let header: Header = container.field("topics")?;
         header.options.check()?;
         let (words, topics) = (header.vocabulary, header.options.topics);
-        let good = |v: &f64| v.is_finite() && *v > 0.0;
+        let good = |v: &f64| (*v as f32).is_finite() && *v > 0.0;
         if header.alpha.len() != topics || !header.alpha.iter().all(good) || !good(&header.eta) {
             return Err(Error::Format("priors of topics must be positive numbers, one for each".into()));
         }

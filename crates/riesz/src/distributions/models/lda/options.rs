@@ -59,6 +59,9 @@ pub struct LdaOptions {
     pub seed: Seed,
 }
 
+/// Most sweeps over a document: rounding ends it long before.
+const MOST_SWEEPS: usize = 1_000_000;
+
 impl LdaOptions {
     /// The defaults for so many topics.
     pub fn new(topics: usize, seed: Seed) -> Self {
@@ -97,9 +100,9 @@ impl LdaOptions {
                 let message = format!("doc_topic_prior has {found} numbers, expected 1 or {topics}");
                 return Err(Error::Conflict(message));
             }
-            prior.iter().try_for_each(|&a| positive("doc_topic_prior", a).map(drop))?;
+            prior.iter().try_for_each(|&a| single("doc_topic_prior", a))?;
         }
-        self.topic_word_prior.map_or(Ok(1.0), |eta| positive("topic_word_prior", eta))?;
+        self.topic_word_prior.map_or(Ok(()), |eta| single("topic_word_prior", eta))?;
         at_least_one("max_iter", self.passes)?;
         at_least_one("batch_size", self.batch_size.unwrap_or(1))?;
         let decay = self.learning_decay;
@@ -108,7 +111,9 @@ impl LdaOptions {
         self.total_documents.map_or(Ok(1.0), |total| positive("total_samples", total))?;
         positive("perp_tol", self.perplexity_tolerance)?;
         positive("mean_change_tol", self.document_tolerance)?;
-        at_least_one("max_doc_update_iter", self.max_sweeps)?;
+        // Sweeps of a document are not interrupted.
+        let few = (1..=MOST_SWEEPS).contains(&self.max_sweeps);
+        in_range("max_doc_update_iter", self.max_sweeps as f64, few, "1, 2, …, 1000000")?;
         at_least_one("particles", self.particles)
     }
 
@@ -130,6 +135,12 @@ impl LdaOptions {
     pub(super) fn step_size(&self, t: u64) -> f64 {
         (self.learning_offset + t as f64).powf(-self.learning_decay).min(1.0)
     }
+}
+
+/// Refuses a prior that is not positive, or is no number in single precision, in which documents are settled.
+fn single(name: &'static str, prior: f64) -> Result<()> {
+    positive(name, prior)?;
+    in_range(name, prior, (prior as f32).is_finite(), "(0, 3.4e38]").map(drop)
 }
 
 fn at_least_one(name: &'static str, value: usize) -> Result<()> {
