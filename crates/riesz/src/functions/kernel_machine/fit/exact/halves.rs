@@ -16,6 +16,8 @@ use faer::Mat;
 
 /// Least and most rows of a half; a quarter of the rows in between.
 const HALF: (usize, usize) = (1_024, 3_072);
+/// Numbers of a row's gradients, beyond which halves have the least rows: they would cost more than all else.
+const WIDE: usize = 512;
 /// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
 const SCOUTS: usize = 1_024;
 /// Most rows that the metric which has won is learnt from again.
@@ -177,9 +179,10 @@ pub(super) struct Found {
     pub metric: Option<(Mat<f64>, Form, Candidate)>,
 }
 
-/// Rows that are looked at, of n.
-pub(super) fn rows_of(n: usize) -> usize {
-    2 * (n / 4).clamp(HALF.0, HALF.1)
+/// Rows that are looked at, of n whose gradients have so many numbers each.
+pub(super) fn rows_of(n: usize, numbers: usize) -> usize {
+    let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
+    2 * (n / 4).clamp(HALF.0, most)
 }
 
 /// Settings without and with a metric, as the halves of a sample judge them; `starts` are the best of each kernel on fewer rows,

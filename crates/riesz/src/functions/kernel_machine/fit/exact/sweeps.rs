@@ -37,6 +37,8 @@ const TOLERANCE: f64 = 0.01;
 /// Numbers of the rows that are kept at most, and products of one sweep: above them features are cheaper.
 const MOST_NUMBERS: usize = 1 << 24;
 const MOST_PRODUCTS: f64 = 4e11;
+/// Columns up to which classes are fitted so: features tell classes of more columns apart as well, and faster.
+const MOST_OF_CLASSES: usize = 100;
 /// What a kernel costs beside its distance, in products.
 const KERNEL: f64 = 32.0;
 
@@ -45,9 +47,14 @@ impl Options {
     /// held out, and where a sweep is affordable.
     pub(crate) fn is_swept(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
         let products = (rows as f64).powi(2) * (columns as f64 + KERNEL);
+        let few = match loss {
+            LossSpec::Square => true,
+            LossSpec::LeastSquares => columns <= MOST_OF_CLASSES,
+            _ => false,
+        };
         self.is_exact()
             && self.early_stopping
-            && matches!(loss, LossSpec::Square | LossSpec::LeastSquares)
+            && few
             && self.kernel().radial().is_some()
             && rows.saturating_mul(columns) <= MOST_NUMBERS
             && products <= MOST_PRODUCTS
@@ -158,7 +165,10 @@ impl Fit<'_> {
         };
         let mut found = None;
         if !control.out_of_time() {
-            let sample = self.sample(&scaling, halves::rows_of(self.rows.len()))?;
+            let sample = self.sample(
+                &scaling,
+                halves::rows_of(self.rows.len(), self.offset.len() * (self.rows.columns() + 1)),
+            )?;
             let forms = self.options.metric_forms(self.rows.columns());
             let check = &mut || control.check(0);
             found = halves::learn(&sample, &forms, &starts, &grid, self.options.seed, check)?;
