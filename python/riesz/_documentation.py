@@ -56,8 +56,10 @@ categorical_features : "from_dtype", array-like or None, default="from_dtype"
 _SOLVER = """
 solver : {"auto", "block", "stream"}, default="auto"
     "block" adds blocks of random features until the held-out loss stops falling, "stream" sees
-    every row once. "auto" is "block" from 2,000 rows on; smaller data, unless a setting of blocks
-    is given, have a kernel expansion over all rows, without random features.
+    every row once. "auto" is a kernel expansion over all rows, without random features, below
+    2,000 rows and, with squares and a kernel of the distance, as long as sweeps over all pairs
+    of rows are affordable (some ten thousand). Else, or where a setting of blocks is given, it is
+    "block".
 ridge : float, optional
     Strength of the penalty ``ridge / 2 * |f|^2`` beside the mean loss.
 """
@@ -75,6 +77,7 @@ sweeps : int, default=0
     Sweeps over the blocks after the first.
 early_stopping : bool, default=True
     Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
+    Without it there are blocks from 2,000 rows on.
 max_time : float, optional
     Most seconds; the blocks finished by then are the model.
 batch_size : int, default=512

@@ -329,7 +329,7 @@ def test_progress_goes_to_the_standard_error(waves, capsys):
 
 def test_an_error_in_the_observer_stops_the_fit(waves):
     X, y = waves
-    settings = KernelRegressor(random_state=0, bandwidth=1.0)._settings()
+    settings = KernelRegressor(random_state=0, bandwidth=1.0, solver="block")._settings()
     told = []
 
     def observer(*news):

@@ -6,6 +6,7 @@ use riesz::driver::{quietly, CheckpointPolicy, Control, Phase, Progress};
 use riesz::functions::{
     Bandwidth, ColumnScaling, KernelMachine, MetricSpec, Options, SolverSpec, Task, Training,
 };
+use riesz::kernel::KernelSpec;
 use riesz::loss::LossSpec;
 use riesz::model::{Container, Stored};
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
@@ -538,6 +539,8 @@ fn every_kind() -> Vec<(Data, Options)> {
         (rings(1, 2_300, 40, 3, 0.1), Options { block_size: Some(192), sweeps: 1, ..quick(classes) }),
         (curve(1, 900, 3), Options { solver: SolverSpec::Ridge, ..quick(numbers) }),
         (rings(1, 3_000, 3, 3, 0.1), Options { solver: SolverSpec::Stream, ..quick(classes) }),
+        (curve(1, 2_300, 3), swept(numbers)),
+        (rings(1, 2_300, 3, 3, 0.1), Options { bandwidth: Bandwidth::Auto, ..swept(classes) }),
     ]
 }
 
@@ -713,6 +716,16 @@ fn contradictory_files_are_refused_or_harmless() {
 
 // --------------------------------------------------------------------------------- cancellation, resume and time
 
+/// An expansion over all of many rows, with little left to choose.
+fn swept(task: Task) -> Options {
+    Options {
+        kernel: Some(KernelSpec::Gaussian),
+        bandwidth: Bandwidth::Value(0.7),
+        scaling: ColumnScaling::None,
+        ..Options::new(task, Seed(2))
+    }
+}
+
 /// Fits with a checkpoint after every block; cancelled when `stop` says so of the progress.
 fn fit_until(
     data: &Data,
@@ -736,6 +749,9 @@ fn a_resumed_fit_gives_the_bytes_of_an_uninterrupted_one() {
         (curve(1, 2_200, 3), Options { max_blocks: Some(12), ..quick(numbers) }),
         (rings(1, 2_200, 3, 3, 0.2), Options { max_blocks: Some(12), sweeps: 1, ..quick(classes) }),
         (rings(1, 120, 3, 3, 0.1), Options::new(classes, Seed(2))),
+        // Expansions over all rows, whose steps are blocks of 2,048 of them: two sweeps have four.
+        (curve(1, 2_600, 3), swept(numbers)),
+        (rings(1, 2_600, 3, 3, 0.2), swept(classes)),
     ];
     for (k, (data, options)) in kinds.iter().enumerate() {
         let path = scratch(&format!("resume-{k}"));

@@ -39,12 +39,19 @@ fn task(classes: bool) -> Task {
 /// The metric finds the two columns that matter, of few rows and, by blocks, of many.
 #[test]
 fn a_metric_finds_the_columns_that_matter() {
-    for (n, classes) in [(300, false), (400, true), (2_400, false)] {
+    let (auto, block) = (SolverSpec::Auto, SolverSpec::Block);
+    for (n, classes, solver) in [
+        (300, false, auto),
+        (400, true, auto),
+        (2_400, false, auto),
+        (2_400, true, auto),
+        (2_400, false, block),
+    ] {
         let (x, y) = two_of_ten(n, classes);
-        let mut options = Options::new(task(classes), Seed(1));
+        let mut options = Options { solver, ..Options::new(task(classes), Seed(1)) };
         let fit_with = |options: &Options| fit(options, &x, &y, None).summary();
         let summary = fit_with(&options);
-        assert_eq!(summary.exact, n < 2_000);
+        assert_eq!(summary.exact, solver == auto);
         let importances = summary.importances.unwrap();
         assert!((importances.iter().sum::<f32>() - 1.0).abs() < 1e-5);
         let share = importances[2] + importances[7];

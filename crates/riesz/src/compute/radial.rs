@@ -1,8 +1,8 @@
 //! Kernels of the distance alone: values, slopes, and sums over many points.
 //!
 //! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, not of products, so
-//! that nothing cancels between points that are close. Sums run over [`POINTS`] points in single precision and over these
-//! parts in double precision, always in the same order: how rows are shared among threads changes no digit.
+//! that nothing cancels between points that are close. Values are in single, weights and sums in double precision, since the weights of
+//! a wide kernel are large and cancel. Sums run in the order of the points: how rows are shared among threads changes no digit.
 
 use super::exponential::exp_of_negative;
 use super::lanes::{on_device, Kernel, Lanes, LANES};
@@ -64,10 +64,8 @@ impl Radial {
     }
 }
 
-/// Points whose values are summed in single precision.
+/// Points whose values are computed before they are summed.
 const POINTS: usize = 256;
-/// Outputs that are summed together.
-const OUTPUTS: usize = 4;
 
 /// s ↦ k(s) of many squared distances, in double precision.
 pub(crate) fn radial_values(device: Device, radial: Radial, values: &mut [f64]) {
@@ -230,7 +228,6 @@ impl Sums<'_> {
     #[inline(always)]
     unsafe fn all<L: Lanes, P: Profile>(self) {
         let (d, c) = (self.columns, self.outputs);
-        let padded = c.next_multiple_of(OUTPUTS);
         let groups = (self.x.len() / d).div_ceil(LANES);
         // Columns of sixteen rows after each other; rows that are not there are zeros.
         let mut lanes = vec![0.0_f32; groups * LANES * d];
@@ -238,36 +235,19 @@ impl Sums<'_> {
             let group = &mut lanes[i / LANES * LANES * d..];
             row.iter().enumerate().for_each(|(j, x)| group[j * LANES + i % LANES] = *x);
         }
-        let mut values = [0.0_f32; POINTS * LANES];
-        let mut weights = vec![0.0_f32; POINTS * padded];
-        let mut sums = vec![0.0_f32; padded * LANES];
-        for (points, w) in self.points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)) {
+        let mut values = [[0.0_f32; LANES]; POINTS];
+        for (points, weights) in self.points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)) {
             let count = points.len() / d;
-            for (to, from) in weights.chunks_exact_mut(padded).zip(w.chunks_exact(c)) {
-                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as f32);
-            }
             let rows = lanes.chunks_exact(LANES * d).zip(self.out.chunks_mut(LANES * c));
             for (x, out) in rows {
-                // SAFETY: `x` has d runs of lanes, `points` has `count` ≤ POINTS rows of d numbers, `values` a run for each,
-                // `weights` `padded` numbers for each, and `sums` a run for each of these.
-                unsafe {
-                    fill::<L, P>(x.as_ptr(), points.as_ptr(), count, d, values.as_mut_ptr());
-                    for k in (0..padded).step_by(OUTPUTS) {
-                        let mut sum = [L::splat(0.0); OUTPUTS];
-                        for j in 0..count {
-                            let value = L::load(values.as_ptr().add(j * LANES));
-                            for (o, sum) in sum.iter_mut().enumerate() {
-                                let w = L::splat(*weights.as_ptr().add(j * padded + k + o));
-                                *sum = value.mul_add(w, *sum);
-                            }
-                        }
-                        for (o, sum) in sum.iter().enumerate() {
-                            sum.store(sums.as_mut_ptr().add((k + o) * LANES));
-                        }
+                // SAFETY: `x` has d runs of lanes, `points` has `count` ≤ POINTS rows of d numbers, `values` a run for each.
+                unsafe { fill::<L, P>(x.as_ptr(), points.as_ptr(), count, d, values.as_mut_ptr().cast()) };
+                for k in 0..c {
+                    let mut sums = [0.0_f64; LANES];
+                    for (values, w) in values[..count].iter().zip(weights.iter().skip(k).step_by(c)) {
+                        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += w * f64::from(value));
                     }
-                }
-                for (i, out) in out.chunks_exact_mut(c).enumerate() {
-                    out.iter_mut().enumerate().for_each(|(k, out)| *out += f64::from(sums[k * LANES + i]));
+                    out.iter_mut().skip(k).step_by(c).zip(sums).for_each(|(out, sum)| *out += sum);
                 }
             }
         }

@@ -34,8 +34,8 @@ const MEDIAN_ROWS: usize = 512;
 const DAMPING: (f64, usize) = (10.0, 3);
 /// Largest bandwidth, in median distances.
 const WIDEST: f64 = 8.0;
-/// Least and largest damping: less than the least is rounding of kernels in single precision.
-pub(super) const DAMPINGS: (f64, f64) = (1e-5, 10.0);
+/// Least and largest damping: with less, coefficients are so large that kernels in single precision round them into the values.
+pub(super) const DAMPINGS: (f64, f64) = (1e-4, 10.0);
 
 /// Rows that learn, and rows that judge what was learnt.
 struct Halves {

@@ -1,0 +1,97 @@
+"""Kernel expansions over all of some thousand rows, by sweeps."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+from riesz import KernelClassifier, KernelRegressor
+
+SIGMA = 0.8
+FIXED = {
+    "kernel": "gaussian",
+    "bandwidth": SIGMA,
+    "scaling": "none",
+    "metric": "none",
+    "random_state": 0,
+}
+
+
+def _table(n, columns, seed=3):
+    """Rows of which two columns matter, one of them more, and their target."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    return X, np.sin(2.5 * X[:, 0]) + 0.5 * X[:, 1] ** 2
+
+
+def test_is_kernel_ridge_regression():
+    """Sweeps end near the solution of the whole system, held-out rows included."""
+    X, y = _table(4_500, 2)
+    ridge = 1e-3
+    found = KernelRegressor(ridge=ridge, **FIXED).fit(X, y)
+    # The penalty counts targets of unit variance, and was chosen for nine tenths of the rows.
+    alpha = ridge * (len(X) - len(X) // 10)
+    peer = KernelRidge(kernel="rbf", gamma=1 / (2 * SIGMA**2), alpha=alpha).fit(X, y - y.mean())
+    test, _ = _table(300, 2, seed=4)
+    apart = found.predict(test) - peer.predict(test) - y.mean()
+    # The last sweep but one changed the held-out loss by less than a hundredth.
+    assert np.sqrt(np.mean(apart**2)) < 0.02 * y.std()
+    assert found.n_blocks_ == 1
+
+
+def test_columns_that_matter_are_found():
+    X, y = _table(3_000, 20)
+    test, truth = _table(1_000, 20, seed=4)
+    errors = {}
+    for metric in ("auto", "none"):
+        model = KernelRegressor(metric=metric, random_state=0).fit(X, y)
+        errors[metric] = np.sqrt(np.mean((model.predict(test) - truth) ** 2)) / truth.std()
+        if metric == "auto":
+            assert model.feature_importances_[:2].sum() > 0.9
+    assert errors["auto"] < 0.5 * errors["none"]
+    assert errors["auto"] < 0.2
+
+
+def test_classes_have_probabilities():
+    """Three classes by two columns; wrong are no more than the noise and a few."""
+    X, y = _table(4_000, 4)
+    rng = np.random.default_rng(0)
+    labels = np.digitize(y, [0.0, 0.8])
+    flipped = rng.random(len(labels)) < 0.1
+    noisy = np.where(flipped, rng.integers(0, 3, len(labels)), labels)
+    model = KernelClassifier(random_state=0).fit(X[:3_000], noisy[:3_000])
+    p = model.predict_proba(X[3_000:])
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+    assert np.mean(model.predict(X[3_000:]) != labels[3_000:]) < 0.06
+    # Calibrated: the mean probability of the class that is predicted is how often it is right.
+    right = np.mean(model.predict(X[3_000:]) == noisy[3_000:])
+    assert abs(p.max(axis=1).mean() - right) < 4 * np.sqrt(right * (1 - right) / 1_000) + 0.01
+
+
+@pytest.mark.parametrize("estimator", [KernelRegressor, KernelClassifier])
+def test_threads_and_files_change_nothing(estimator, tmp_path):
+    X, y = _table(2_500, 3)
+    y = y if estimator is KernelRegressor else (y > 0.3).astype(int)
+    settings = {**FIXED, "bandwidth": "auto"}
+    one = estimator(n_jobs=1, **settings).fit(X, y)
+    two = estimator(n_jobs=2, **settings).fit(X, y)
+    answer = one.predict(X[:200])
+    np.testing.assert_array_equal(answer, two.predict(X[:200]))
+    np.testing.assert_array_equal(answer, pickle.loads(pickle.dumps(one)).predict(X[:200]))
+    # A row does not depend on those beside it.
+    np.testing.assert_array_equal(answer[7:8], one.predict(X[7:8]))
+
+
+def test_a_time_budget_is_kept():
+    X, y = _table(6_000, 10)
+    model = KernelRegressor(max_time=0.5, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X[:100])).all()
+
+
+def test_a_stream_goes_on_from_an_expansion():
+    X, y = _table(2_400, 2)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    before = model.predict(X[:300])
+    model.partial_fit(X[:512], y[:512])
+    assert np.sqrt(np.mean((model.predict(X[:300]) - before) ** 2)) < 0.2 * y.std()
