@@ -199,7 +199,10 @@ fn fit(arguments: &Arguments, control: &mut Control<'_>) -> Outcome<(Known, Kern
     let mut told = |_: usize| if cancelled() { Err(Error::Cancelled { blocks: 0 }) } else { Ok(()) };
     let Labelled { known, features, targets } = Labelled::read(&arguments.data, &collect, meant, &mut told)?;
     let training = Training { rows: features.rows()?, targets: &targets, weights: None };
-    let options = checked(known.task())?;
+    let mut options = checked(known.task())?;
+    if arguments.memory.is_some() {
+        options = options.by_blocks(known.rows);
+    }
     arguments.check_memory(&options, &known)?;
     let machine = KernelMachine::fit(&options, &training, control)?;
     Ok((known, machine))

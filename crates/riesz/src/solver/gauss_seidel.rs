@@ -231,13 +231,9 @@ mod tests {
                 let mut residuals = vec![0.0; n * c];
                 loss.residuals(&state.predictions, targets, &weights, &mut residuals);
                 let lower = kernel_matrix(&kernel, &points).unwrap();
-                for i in 0..n * c {
+                for (i, residual) in residuals.iter().enumerate() {
                     let own = damping * state.coefficients[i];
-                    assert!(
-                        (f64::from(residuals[i]) - own).abs() < 1e-4,
-                        "{name}, {i}: {} and {own}",
-                        residuals[i]
-                    );
+                    assert!((f64::from(*residual) - own).abs() < 1e-4, "{name}, {i}: {residual} and {own}");
                     let (row, k) = (i / c, i % c);
                     let value =
                         (0..n).map(|j| lower[(row.max(j), row.min(j))] * state.coefficients[j * c + k]);

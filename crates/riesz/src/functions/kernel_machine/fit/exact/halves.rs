@@ -21,7 +21,7 @@ const WIDE: usize = 512;
 /// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
 const SCOUTS: usize = 1_024;
 /// Most rows that the metric which has won is learnt from again.
-const LEARN: usize = 4_096;
+pub(super) const LEARN: usize = 4_096;
 /// Forms that are.
 const FINALISTS: usize = 2;
 /// Rounds of learning a metric.
@@ -42,6 +42,9 @@ struct Halves {
     learner: Sample,
     judge: Sample,
 }
+
+/// The roots of successive metrics, and the best settings with each.
+type Rounds = Vec<(Mat<f64>, Candidate)>;
 
 /// Squared distances among the rows that learn, and of those that judge from them.
 struct Distances {
@@ -153,7 +156,7 @@ impl Halves {
         start: &Candidate,
         (starts, grid): (&[Candidate], &Grid),
         check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<(Mat<f64>, Candidate)>> {
+    ) -> Result<Rounds> {
         let d = self.learner.x.ncols();
         let (mut root, mut settings, mut found) = (Mat::identity(d, d), start.clone(), Vec::new());
         for _ in 0..ROUNDS {
@@ -222,7 +225,7 @@ pub(super) fn learn(
         forms = risks.into_iter().take(FINALISTS).map(|(_, form)| form).collect();
     }
     let n = halves.judge.len() as f64;
-    let mut best: Option<(Form, usize, Vec<(Mat<f64>, Candidate)>)> = None;
+    let mut best: Option<(Form, usize, Rounds)> = None;
     let mut lowest = plain.risk;
     for form in forms {
         let found = halves.rounds(form, &plain, (&starts, grid), check)?;

@@ -62,6 +62,12 @@ pub(crate) struct Chosen {
     damping: f64,
 }
 
+/// The scaling of least risk on few rows, and the best bandwidth and damping of each kernel there.
+struct Start {
+    standard: bool,
+    kernels: Vec<Candidate>,
+}
+
 /// An expansion over all rows.
 struct Expanded {
     kernel: ClosedForm,
@@ -238,8 +244,8 @@ impl Fit<'_> {
         }
     }
 
-    /// What is compared, and the scaling of least risk on few rows with the best bandwidth and damping of each kernel there.
-    fn coarse(&self, control: &mut Control<'_>) -> Result<(Grid, Option<(bool, Vec<Candidate>)>)> {
+    /// What is compared, and where the comparison starts.
+    fn coarse(&self, control: &mut Control<'_>) -> Result<(Grid, Option<Start>)> {
         let options = self.options;
         let kernels = options.kernels();
         let ridge = options.ridge.map(|ridge| ridge * effective_rows(&self.weights));
@@ -247,7 +253,7 @@ impl Fit<'_> {
         let decided = decided(options, &self.moments, self.rows, &self.weights, 1.0);
         let bandwidth = decided.map(|setting| setting.bandwidth);
         let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings };
-        let mut starts: Option<(bool, Vec<Candidate>)> = None;
+        let mut start: Option<Start> = None;
         let risk = |found: &[Candidate]| least(found).map_or(f64::INFINITY, |best| best.risk);
         for standard in scalings(options) {
             control.check(0)?;
@@ -257,18 +263,18 @@ impl Fit<'_> {
             };
             let found: Vec<Option<Candidate>> = grid.kernels.iter().map(of).collect::<Result<_>>()?;
             let found: Vec<Candidate> = found.into_iter().flatten().collect();
-            if !found.is_empty() && starts.as_ref().is_none_or(|(_, best)| risk(&found) < risk(best)) {
-                starts = Some((standard, found));
+            if !found.is_empty() && start.as_ref().is_none_or(|best| risk(&found) < risk(&best.kernels)) {
+                start = Some(Start { standard, kernels: found });
             }
         }
-        Ok((grid, starts))
+        Ok((grid, start))
     }
 
     /// Kernel, metric, bandwidth and damping by leaving rows out.
     pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
         let options = self.options;
-        let (grid, starts) = self.coarse(control)?;
-        let start = starts.and_then(|(standard, found)| Some((standard, least(&found)?.clone())));
+        let (grid, start) = self.coarse(control)?;
+        let start = start.and_then(|start| Some((start.standard, least(&start.kernels)?.clone())));
         let Some((standard, start)) = start else { return Ok(self.plain(&grid)) };
         let scaling = scaling(&self.moments, standard, options.kernel());
         let (mut metric, mut best) = (None, start);

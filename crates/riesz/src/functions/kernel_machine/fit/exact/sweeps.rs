@@ -4,10 +4,10 @@
 //! short fits to more rows, judged by those held out. Sweeps end when the held-out loss has stopped falling; then the
 //! held-out rows are learnt from too.
 
-use super::halves::{self, least, Found, DAMPINGS};
+use super::halves::{self, least, Found, DAMPINGS, LEARN};
 use super::sample::log_losses;
 use super::search::Candidate;
-use super::Chosen;
+use super::{Chosen, Start};
 use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progress, Steps};
 use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
@@ -15,10 +15,12 @@ use crate::functions::kernel_machine::fit::{Fit, Outcome};
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::metric::Metric;
-use crate::functions::kernel_machine::options::{Bandwidth, Options};
+use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec};
 use crate::functions::kernel_machine::race::scaling;
+use crate::functions::kernel_machine::training::SMALL;
 use crate::kernel::{ClosedForm, Scaling};
 use crate::loss::LossSpec;
+use crate::memory::room;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, GaussSeidel, KernelProblem, SweepInfo, SweepState};
 use crate::space::{Budget, Dictionary, Raw};
@@ -39,12 +41,14 @@ const MOST_NUMBERS: usize = 1 << 24;
 const MOST_PRODUCTS: f64 = 4e11;
 /// Columns up to which classes are fitted so: features tell classes of more columns apart as well, and faster.
 const MOST_OF_CLASSES: usize = 100;
+/// Matrices of doubles over the rows that a metric is learnt from.
+const MATRICES: usize = 5;
 /// What a kernel costs beside its distance, in products.
 const KERNEL: f64 = 32.0;
 
 impl Options {
     /// Whether data of this shape, not small, become an expansion over all rows: with squares, a kernel of the distance, rows
-    /// held out, and where a sweep is affordable.
+    /// held out, and where a sweep is affordable and there is room for the matrices that metrics are learnt with.
     pub(crate) fn is_swept(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
         let products = (rows as f64).powi(2) * (columns as f64 + KERNEL);
         let few = match loss {
@@ -58,6 +62,16 @@ impl Options {
             && self.kernel().radial().is_some()
             && rows.saturating_mul(columns) <= MOST_NUMBERS
             && products <= MOST_PRODUCTS
+            && room("kernels of all rows", "the rows of X", &[MATRICES, LEARN, LEARN], 8).is_ok()
+    }
+
+    /// The same settings for data of so many rows, with blocks where these would become an expansion over all of many rows: blocks keep
+    /// within what [`KernelMachine::memory`](crate::functions::KernelMachine::memory) says.
+    pub fn by_blocks(self, rows: usize) -> Self {
+        match self.solver {
+            SolverSpec::Auto if rows >= SMALL => Self { solver: SolverSpec::Block, ..self },
+            _ => self,
+        }
     }
 }
 
@@ -152,8 +166,8 @@ impl Fit<'_> {
     /// Kernel, metric, bandwidth and damping by two halves of some thousand rows: without a metric and, where one does better,
     /// with it.
     fn chosen_of_many(&self, control: &mut Control<'_>) -> Result<(Chosen, Option<Chosen>)> {
-        let (grid, starts) = self.coarse(control)?;
-        let Some((standard, starts)) = starts else { return Ok((self.plain(&grid), None)) };
+        let (grid, start) = self.coarse(control)?;
+        let Some(Start { standard, kernels: starts }) = start else { return Ok((self.plain(&grid), None)) };
         let scaling = scaling(&self.moments, standard, self.options.kernel());
         let chosen = |metric: Option<Metric>, settings: &Candidate| {
             let damping = match grid.dampings[..] {
