@@ -38,15 +38,20 @@ def measured(table: Table, number: int, peer: Peer) -> dict[str, Any]:
 
 
 def report(lines: list[dict[str, Any]]) -> str:
-    """A table of mean errors, and the mean ranks."""
-    errors: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """A table of mean errors over the splits that all peers of a set have, and the mean ranks."""
+    errors: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for line in lines:
-        errors[line["set"], line["task"]][line["peer"]].append(line["error"])
+        errors[line["set"], line["task"]][line["peer"]][line["split"]] = line["error"]
     names = [name for name in PEERS if any(name in found for found in errors.values())]
     text = [f"| set | task | {' | '.join(names)} |", "| --- " * (len(names) + 2) + "|"]
     ranks: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (name, task), found in errors.items():
-        means = {peer: float(np.mean(values)) for peer, values in found.items()}
+        common = sorted(set.intersection(*(set(splits) for splits in found.values())))
+        if not common:
+            continue
+        means = {peer: float(np.mean([v[n] for n in common])) for peer, v in found.items()}
         cells = [f"{means[peer]:.4f}" if peer in means else "" for peer in names]
         text.append(f"| {name} | {task} | {' | '.join(cells)} |")
         for peer, mean in means.items():

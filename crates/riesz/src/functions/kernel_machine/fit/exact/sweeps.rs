@@ -68,9 +68,9 @@ impl Options {
     /// The same settings for data of so many rows, with blocks where these would become an expansion over all of many rows: blocks keep
     /// within what [`KernelMachine::memory`](crate::functions::KernelMachine::memory) says.
     pub fn by_blocks(self, rows: usize) -> Self {
-        match self.solver {
-            SolverSpec::Auto if rows >= SMALL => Self { solver: SolverSpec::Block, ..self },
-            _ => self,
+        match rows >= SMALL && self.is_exact() {
+            true => Self { solver: SolverSpec::Block, ..self },
+            false => self,
         }
     }
 }
