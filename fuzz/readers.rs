@@ -17,8 +17,8 @@ use riesz::dynamics::invariance::InvariantFunction;
 use riesz::dynamics::policy_evaluation::{Arguments, PolicyEvaluation, Successors};
 use riesz::dynamics::sbeed::{Form, Options as AgentOptions, Sbeed};
 use riesz::functions::{
-    Bandwidth, ColumnScaling, DensityRatio, GaussianProcess, KernelMachine, NoveltyDetector, OnlineMachine,
-    Options, Task, Training,
+    Bandwidth, ColumnScaling, DensityRatio, GaussianProcess, KernelMachine, MetricSpec, NoveltyDetector,
+    OnlineMachine, Options, Task, Training,
 };
 use riesz::model::{Container, Stored};
 use riesz::random::Seed;
@@ -32,7 +32,7 @@ pub type Use = Box<dyn FnOnce()>;
 pub type Reader = fn(&[u8]) -> Option<Use>;
 
 /// Every reader by the name of its seeds and of its libFuzzer target.
-pub const READERS: [(&str, Reader); 23] = [
+pub const READERS: [(&str, Reader); 24] = [
     ("container", container),
     ("model", model),
     ("gaussian_process", gaussian_process),
@@ -48,6 +48,7 @@ pub const READERS: [(&str, Reader); 23] = [
     ("invariance", invariance),
     ("sbeed", sbeed),
     ("checkpoint", checkpoint),
+    ("sweeps_checkpoint", sweeps_checkpoint),
     ("posterior_checkpoint", posterior_checkpoint),
     ("csv", csv),
     ("libsvm", libsvm),
@@ -247,6 +248,20 @@ pub fn fit(control: &mut Control<'_>) -> riesz::Result<KernelMachine> {
     )
 }
 
+/// The fit by sweeps whose checkpoints are read.
+pub fn sweep(control: &mut Control<'_>) -> riesz::Result<KernelMachine> {
+    let x: Vec<f32> = (0..2_000).map(|i| (i * i % 1_999) as f32 / 1_999.0).collect();
+    let y: Vec<f32> = x.iter().map(|x| (6.0 * x).sin()).collect();
+    let mut options = Options::new(Task::Regression(1), Seed(1));
+    (options.bandwidth, options.scaling) = (Bandwidth::Value(0.2), ColumnScaling::None);
+    (options.metric, options.ridge) = (MetricSpec::None, Some(1e-3));
+    KernelMachine::fit(
+        &options,
+        &Training { rows: Rows::single(&x, 1)?, targets: &y, weights: None },
+        control,
+    )
+}
+
 /// The posterior whose checkpoints are read.
 pub fn follow(control: &mut Control<'_>) -> riesz::Result<Posterior> {
     let x: Vec<f64> = (0..32).map(|i| f64::from(i) / 16.0 - 1.0).collect();
@@ -259,6 +274,11 @@ pub fn follow(control: &mut Control<'_>) -> riesz::Result<Posterior> {
 /// A checkpoint of a kernel machine.
 pub fn checkpoint(bytes: &[u8]) -> Option<Use> {
     resumed(bytes, fit)
+}
+
+/// A checkpoint of a kernel machine that is fitted by sweeps.
+pub fn sweeps_checkpoint(bytes: &[u8]) -> Option<Use> {
+    resumed(bytes, sweep)
 }
 
 /// A checkpoint of a posterior.

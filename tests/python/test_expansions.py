@@ -1,9 +1,11 @@
 """Kernel expansions over all of some thousand rows, by sweeps."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 from sklearn.kernel_ridge import KernelRidge
 
 from riesz import KernelClassifier, KernelRegressor
@@ -95,3 +97,16 @@ def test_a_stream_goes_on_from_an_expansion():
     before = model.predict(X[:300])
     model.partial_fit(X[:512], y[:512])
     assert np.sqrt(np.mean((model.predict(X[:300]) - before) ** 2)) < 0.2 * y.std()
+
+
+def test_sweeps_end_where_the_loss_rises_while_the_error_falls():
+    """With this seed it does after some sweeps; nothing but the limit of time ended them once."""
+    X, y = make_moons(5_000, noise=0.25, random_state=0)
+    labels = np.where(y == 0, "upper", "lower")
+    limit = 60
+    start = time.monotonic()
+    model = KernelClassifier(random_state=8, max_time=limit).fit(X[:4_000], labels[:4_000])
+    assert time.monotonic() - start < limit / 2
+    assert len(model.history_) <= 16
+    # Who knows how the moons were made is wrong on about 5.5 per cent.
+    assert model.score(X[4_000:], labels[4_000:]) > 0.92

@@ -184,7 +184,7 @@ macro_rules! targets {
 
 targets! {
     container model gaussian_process sparse_gaussian_process novelty online density_ratio posterior kernel_density topics
-    policy_evaluation hitting_time invariance sbeed checkpoint posterior_checkpoint csv libsvm npy npz idx gz parquet
+    policy_evaluation hitting_time invariance sbeed checkpoint sweeps_checkpoint posterior_checkpoint csv libsvm npy npz idx gz parquet
 }
 
 /// Writes the seeds anew, after a change of the format: `cargo test --release --workspace --test fuzz -- --ignored`.

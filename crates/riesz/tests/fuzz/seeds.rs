@@ -1,6 +1,6 @@
 //! Small files of every kind, from which the changed ones are made.
 
-use crate::readers::{fit, follow};
+use crate::readers::{fit, follow, sweep};
 use crate::writer::{parquet, Cells, Form as Written};
 use parquet::basic::{Compression, ZstdLevel};
 use riesz::constraint::ConstraintSpec;
@@ -314,6 +314,13 @@ fn checkpoints(seeds: &mut Seeds) {
             seeds.extend(bytes.map(|bytes| (target, format!("{steps}-steps"), bytes)));
         }
     }
+    // Nothing is written until the sweeps begin.
+    let sweeps = (1..100).filter_map(|steps| interrupted(steps, sweep));
+    let named = sweeps
+        .take(2)
+        .enumerate()
+        .map(|(i, bytes)| ("sweeps_checkpoint", format!("{}-sweeps", i + 1), bytes));
+    seeds.extend(named);
 }
 
 /// A few of the particles, and a few stages: a density through many takes milliseconds.

@@ -121,6 +121,15 @@ pub(in super::super) struct Swept {
 impl Fit<'_> {
     /// Fits an expansion over all rows.
     pub(crate) fn sweeps(&self, control: &mut Control<'_>) -> Result<Outcome> {
+        // A checkpoint of something else is refused before anything is chosen.
+        let checkpoint = control.checkpoint.clone();
+        let found = checkpoint.as_ref().filter(|policy| policy.path.exists());
+        let start = Swept {
+            state: SweepState::new(&self.offset, self.rows.len()),
+            history: Vec::new(),
+            settled: false,
+        };
+        let kept = found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))?;
         let chosen = self.chosen_of_many(control)?;
         let chosen = self.compared(chosen, control)?;
         let part = self.part(&chosen, &(0..self.rows.len() as u32).collect::<Vec<_>>());
@@ -129,14 +138,6 @@ impl Fit<'_> {
         kernel.input(&part.x, &mut points);
         let problem = self.kernel_problem(&part, &kernel, &points);
         let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
-        let checkpoint = control.checkpoint.clone();
-        let found = checkpoint.as_ref().filter(|policy| policy.path.exists());
-        let start = Swept {
-            state: SweepState::new(&self.offset, part.weights.len()),
-            history: Vec::new(),
-            settled: false,
-        };
-        let kept = found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))?;
         let mut state = kept.state.clone();
         let blocks = solver.blocks(&part.weights);
         let mut watch = Watch { fit: self, part: &part, kept, blocks };
@@ -368,8 +369,10 @@ impl Monitor<GaussSeidel> for Watch<'_, '_> {
             (loss.unwrap_or(f64::INFINITY), error.unwrap_or(f64::INFINITY))
         });
         let falls = error.is_some_and(|error| error < (1.0 - TOLERANCE) * before.1);
-        self.kept.settled = loss > (1.0 - TOLERANCE) * before.0 && !falls;
-        if loss < before.0 {
+        let lower = loss < before.0;
+        // A loss that rises ends the sweeps, whatever the error does: what is kept would stay as it is.
+        self.kept.settled = !lower || (loss > (1.0 - TOLERANCE) * before.0 && !falls);
+        if lower {
             self.kept.state = state.clone();
             let entry = HistoryEntry {
                 block: sweep,
