@@ -3,7 +3,6 @@
 use super::block_descent::weighted_loss;
 use super::{Solver, StepInfo};
 use crate::compute::{radial_values, Device};
-use crate::data::TILE;
 use crate::error::{in_range, positive, Error, Result};
 use crate::kernel::ClosedForm;
 use crate::linalg::cholesky::{solve_in_place, DOUBLE};
@@ -187,8 +186,6 @@ impl Solver for GaussSeidel {
         }
     }
 }
-
-const _: () = assert!(CHUNK <= TILE);
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,10 @@ use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
-/// Least and most rows of a half; a quarter of the rows in between.
+/// Least and most rows of a half: a quarter of few rows, a twelfth of many, so that choosing does not take longer than fitting.
 const HALF: (usize, usize) = (1_024, 3_072);
+/// Most rows of a half that are a quarter of all.
+const QUARTER: usize = 2_048;
 /// Numbers of a row's gradients, beyond which halves have the least rows: they would cost more than all else.
 const WIDE: usize = 512;
 /// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
@@ -99,6 +101,46 @@ impl Halves {
         risk.is_finite().then_some(Candidate { kernel, bandwidth, factor, damping, losses, risk })
     }
 
+    /// The better of two settings: the first, unless these do better.
+    fn better(
+        &self,
+        seen: &Distances,
+        grid: &Grid,
+        best: &mut Candidate,
+        at: (&KernelSpec, f64, f64),
+    ) -> bool {
+        match self.judged(seen, grid, at) {
+            Some(next) if next.risk < best.risk => {
+                *best = next;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The best damping near that of `start`.
+    fn damped(&self, seen: &Distances, start: &Candidate, grid: &Grid) -> Option<Candidate> {
+        if let [damping] = grid.dampings[..] {
+            return self.judged(seen, grid, (&start.kernel, start.factor, damping));
+        }
+        let (kernel, factor) = (&start.kernel, start.factor);
+        let first = start.damping.clamp(DAMPINGS.0, DAMPINGS.1);
+        let mut best = self.judged(seen, grid, (kernel, factor, first))?;
+        for step in [1.0 / DAMPING.0, DAMPING.0] {
+            for tried in 0..DAMPING.1 {
+                let next = best.damping * step;
+                let possible = next > 0.5 * DAMPINGS.0 && next < 2.0 * DAMPINGS.1;
+                if !possible || !self.better(seen, grid, &mut best, (kernel, factor, next)) {
+                    if tried > 0 {
+                        return Some(best);
+                    }
+                    break;
+                }
+            }
+        }
+        Some(best)
+    }
+
     /// The best settings near those of `start`: damping, bandwidth and kernel are changed one after the other. Another kernel has
     /// the bandwidth that is to this one's as those of `starts`, one for each kernel, are to each other.
     fn refined(
@@ -108,34 +150,11 @@ impl Halves {
         starts: &[Candidate],
         grid: &Grid,
     ) -> Option<Candidate> {
-        let lowest = start.damping.clamp(DAMPINGS.0, DAMPINGS.1);
-        let first = if grid.dampings.len() == 1 { grid.dampings[0] } else { lowest };
-        let mut best = self.judged(seen, grid, (&start.kernel, start.factor, first))?;
-        let attempt = |best: &mut Candidate, at: (&KernelSpec, f64, f64)| match self.judged(seen, grid, at) {
-            Some(next) if next.risk < best.risk => {
-                *best = next;
-                true
-            }
-            _ => false,
-        };
-        if grid.dampings.len() > 1 {
-            'damping: for step in [1.0 / DAMPING.0, DAMPING.0] {
-                for tried in 0..DAMPING.1 {
-                    let (kernel, factor, next) = (best.kernel.clone(), best.factor, best.damping * step);
-                    let possible = next > 0.5 * DAMPINGS.0 && next < 2.0 * DAMPINGS.1;
-                    if !possible || !attempt(&mut best, (&kernel, factor, next)) {
-                        if tried > 0 {
-                            break 'damping;
-                        }
-                        break;
-                    }
-                }
-            }
-        }
+        let mut best = self.damped(seen, start, grid)?;
         if grid.bandwidth.is_none() {
             for step in [0.5, 2.0] {
                 let (kernel, factor, damping) = (best.kernel.clone(), best.factor * step, best.damping);
-                if factor <= WIDEST && attempt(&mut best, (&kernel, factor, damping)) {
+                if factor <= WIDEST && self.better(seen, grid, &mut best, (&kernel, factor, damping)) {
                     break;
                 }
             }
@@ -144,12 +163,13 @@ impl Halves {
         for other in starts.iter().filter(|other| other.kernel != start.kernel) {
             let ratio = own.map_or(1.0, |own| other.factor / own.factor);
             let (factor, damping) = ((best.factor * ratio).min(WIDEST), best.damping);
-            attempt(&mut best, (&other.kernel, factor, damping));
+            self.better(seen, grid, &mut best, (&other.kernel, factor, damping));
         }
         Some(best)
     }
 
-    /// The roots of successive metrics of one form, each from the gradients of the fit before it, and the best settings with each.
+    /// The roots of successive metrics of one form, each from the gradients of the fit before it, and the best settings with each:
+    /// all of them with the first metric, the damping with those that follow and differ less.
     fn rounds(
         &self,
         form: Form,
@@ -159,14 +179,17 @@ impl Halves {
     ) -> Result<Rounds> {
         let d = self.learner.x.ncols();
         let (mut root, mut settings, mut found) = (Mat::identity(d, d), start.clone(), Vec::new());
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             check()?;
             let Some(products) = gradient_products(&self.learner, &root, &settings)? else { break };
             let Some(next) = form.root(&products) else { break };
             root = next;
-            let Some(best) = self.refined(&self.distances(Some(&root)), &settings, starts, grid) else {
-                break;
+            let seen = self.distances(Some(&root));
+            let best = match round {
+                0 => self.refined(&seen, &settings, starts, grid),
+                _ => self.damped(&seen, &settings, grid),
             };
+            let Some(best) = best else { break };
             settings = best;
             found.push((root.clone(), settings.clone()));
         }
@@ -185,7 +208,7 @@ pub(super) struct Found {
 /// Rows that are looked at, of n whose gradients have so many numbers each.
 pub(super) fn rows_of(n: usize, numbers: usize) -> usize {
     let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
-    2 * (n / 4).clamp(HALF.0, most)
+    2 * (n / 4).min(QUARTER).max(n / 12).clamp(HALF.0, most)
 }
 
 /// Settings without and with a metric, as the halves of a sample judge them; `starts` are the best of each kernel on fewer rows,

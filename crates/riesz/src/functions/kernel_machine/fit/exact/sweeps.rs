@@ -25,8 +25,11 @@ use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, GaussSeidel, KernelProblem, SweepInfo, SweepState};
 use crate::space::{Budget, Dictionary, Raw};
 
-/// Rows on which bandwidth and damping are compared once more, and sweeps over them.
-const TRIAL: (usize, usize) = (8_192, 2);
+/// Least and most rows on which bandwidth and damping are compared once more, and the share of all rows in between.
+const TRIAL: (usize, usize) = (2_048, 8_192);
+const TRIAL_SHARE: f64 = 0.35;
+/// Sweeps over them.
+const TRIAL_SWEEPS: usize = 2;
 /// Factors of the bandwidth and of the damping in these trials, and the most of each.
 const MOST_FACTORS: usize = 3;
 const DAMPING_STEP: f64 = 10.0;
@@ -208,7 +211,8 @@ impl Fit<'_> {
         }
         let order = Permutation::new(self.options.seed, Stream::Race, BlockIndex(3), self.rows.len());
         let learnt = |i: &&u32| self.weights[**i as usize] > 0.0;
-        let mut rows: Vec<u32> = order.indices().iter().filter(learnt).take(TRIAL.0).copied().collect();
+        let most = ((TRIAL_SHARE * self.rows.len() as f64) as usize).clamp(TRIAL.0, TRIAL.1);
+        let mut rows: Vec<u32> = order.indices().iter().filter(learnt).take(most).copied().collect();
         rows.extend((0..self.rows.len() as u32).filter(|&i| self.held[i as usize] > 0.0));
         rows.sort_unstable();
         let mut race = Race { fit: self, part: self.part(&plain, &rows), best: f64::INFINITY, chosen: plain };
@@ -258,7 +262,7 @@ impl Fit<'_> {
         let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
         let mut state = SweepState::new(&self.offset, part.weights.len());
         let problem = self.kernel_problem(part, &kernel, &points);
-        let steps = TRIAL.1 * solver.blocks(&part.weights);
+        let steps = TRIAL_SWEEPS * solver.blocks(&part.weights);
         match run(&solver, &mut state, &mut Again(problem), &mut Steps::new(Phase::Race, steps), control) {
             Ok(_) => Ok(self.held_out_risk(part, &state.predictions)),
             Err(Error::Diverged { .. } | Error::NotPositiveDefinite { .. }) => Ok(f64::INFINITY),
