@@ -34,6 +34,11 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         which the ratio is extreme.
     kernel : str, default="gaussian"
         Kernel family.
+    metric : {"auto", "none", "diagonal", "full"}, default="auto"
+        Learnt weights of the columns ("diagonal") or of directions ("full") in which the samples are
+        told apart, used where they do better on rows that they were not learnt from, by more than
+        chance. "auto" compares both kinds where the bandwidth is "auto". :meth:`partial_fit` keeps
+        that of :meth:`fit` and learns none.
     bandwidth : "auto", "median", "scale" or float, default="auto"
         Bandwidth of the kernel; "auto" chooses it by held-out loss.
     scaling : {"auto", "none", "standard"}, default="auto"
@@ -53,6 +58,11 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     Attributes
     ----------
     $columns
+    metric_ : ndarray of shape (d, d) or None
+        The learnt metric: squared distances are ``(x - z) @ metric_ @ (x - z)``.
+    feature_importances_ : ndarray of shape (d,)
+        Its diagonal times the variances of the columns, as shares of the sum; only where there is
+        a metric.
     n_blocks_ : int
         Blocks; 0 where nothing predicts held-out rows better than ``r = 1``.
     history_ : list of dict
@@ -91,6 +101,7 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         *,
         loss: str = "logistic",
         kernel: str = "gaussian",
+        metric: str = "auto",
         bandwidth: str | float = "auto",
         scaling: str = "auto",
         damping: float | None = None,
@@ -103,6 +114,7 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     ) -> None:
         self.loss = loss
         self.kernel = kernel
+        self.metric = metric
         self.bandwidth = bandwidth
         self.scaling = scaling
         self.damping = damping
@@ -278,6 +290,10 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         summary = ratio.summary()
         self._model = ratio
         self.bandwidth_ = summary["bandwidth"]
+        self.metric_ = ratio.metric()
+        vars(self).pop("feature_importances_", None)
+        if summary["importances"] is not None:
+            self.feature_importances_ = np.array(summary["importances"])
         self.scaling_ = summary["scaling"]
         self.n_blocks_ = summary["blocks"]
         self.history_ = summary["history"]

@@ -235,6 +235,7 @@ def test_progress_is_shown(pair, capsys):
         ("loss", "hinge", "expected one of logistic, kl, least_squares"),
         ("bandwidth", -1.0, "bandwidth = -1 is outside"),
         ("bandwidth", "wide", "expected one of auto, median, scale"),
+        ("metric", "taxicab", "expected one of auto, none, diagonal, full"),
         ("scaling", "unit", "expected one of auto, none, standard"),
         ("damping", 0.0, "damping = 0 is outside"),
         ("max_blocks", 0, "max_blocks = 0 is outside"),
@@ -275,3 +276,44 @@ def test_bad_data_are_named(pair, fitted):
         fitted.divergence(p)
     with pytest.raises(InvalidInput, match="expected one of kl, pearson"):
         fitted.divergence(kind="hellinger")
+
+
+def test_columns_in_which_the_samples_differ_are_found(tmp_path):
+    """Two peaks in one column among twelve; without a metric the eleven others drown them."""
+    rng = np.random.default_rng(0)
+
+    def samples(n):
+        p, q = rng.normal(size=(2, n, 12))
+        p[:, 3] = 1.5 * rng.choice([-1, 1], size=n) + 0.5 * p[:, 3]
+        return p, q
+
+    p, q = samples(1_500)
+    at = np.vstack(samples(250))
+    peaks = [np.exp(-2 * (at[:, 3] - peak) ** 2) for peak in (-1.5, 1.5)]
+    truth = np.log(np.sum(peaks, axis=0)) + at[:, 3] ** 2 / 2
+    errors = {}
+    for metric in ("auto", "none"):
+        model = DensityRatioEstimator(metric=metric, random_state=0).fit(p, q)
+        errors[metric] = np.sqrt(np.mean((model.log_ratio(at) - truth) ** 2))
+        if metric == "none":
+            assert model.metric_ is None
+            assert not hasattr(model, "feature_importances_")
+        else:
+            assert np.argmax(model.feature_importances_) == 3
+            assert model.feature_importances_[3] > 0.5
+            assert model.metric_.shape == (12, 12)
+            found = model
+    assert errors["auto"] < 0.6 * errors["none"]
+    path = tmp_path / "ratio.riesz"
+    found.save(path)
+    again = DensityRatioEstimator.load(path)
+    np.testing.assert_array_equal(again.log_ratio(at), found.log_ratio(at))
+    np.testing.assert_array_equal(again.metric_, found.metric_)
+    # What is learnt later sees rows through the same metric.
+    again.partial_fit(*samples(4_000))
+    np.testing.assert_array_equal(again.metric_, found.metric_)
+    assert np.sqrt(np.mean((again.log_ratio(at) - truth) ** 2)) < 1.2 * errors["auto"]
+    # A fit that finds none forgets it.
+    again.set_params(metric="none").fit(p, q)
+    assert again.metric_ is None
+    assert not hasattr(again, "feature_importances_")

@@ -1,6 +1,6 @@
 //! The class `Machine`: a fitted kernel machine.
 
-use crate::arrays::{answers, training, Table, Values};
+use crate::arrays::{answers, matrix, training, Table, Values};
 use crate::attend::attended;
 use crate::errors::to_py;
 use crate::files::{self, dictionary, stored, Wraps};
@@ -101,10 +101,7 @@ impl Machine {
 
     /// The learnt metric of the columns, d×d row by row, where there is one.
     fn metric<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(metric) = self.machine.metric() else { return Ok(None) };
-        let rows: Vec<Vec<f64>> =
-            metric.matrix().chunks_exact(metric.columns()).map(<[f64]>::to_vec).collect();
-        Ok(Some(PyArray2::from_vec2(py, &rows)?))
+        self.machine.metric().map(|metric| matrix(py, metric.matrix(), metric.columns())).transpose()
     }
 
     /// The kernel, where it is a function.

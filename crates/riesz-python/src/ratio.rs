@@ -1,10 +1,11 @@
 //! The class `Ratio`: a fitted density ratio.
 
-use crate::arrays::{answers, sample, Table, Values};
+use crate::arrays::{answers, matrix, sample, Table, Values};
 use crate::attend::{attended, detached};
 use crate::errors::to_py;
 use crate::files::{dictionary, stored};
 use crate::settings::Settings;
+use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::functions::{DensityRatio, DensityRatioOptions};
@@ -67,6 +68,11 @@ impl Ratio {
         let (p, q) = (numerator.rows()?, denominator.rows()?);
         let found = detached(py, n_jobs, || self.0.divergences(p, q))?;
         Ok((found.kl, found.pearson))
+    }
+
+    /// The learnt metric of the columns, d×d row by row, where there is one.
+    fn metric<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
+        self.0.metric().map(|metric| matrix(py, metric.matrix(), metric.columns())).transpose()
     }
 
     /// What was fitted, as a dictionary.

@@ -173,6 +173,20 @@ fn others(seeds: &mut Seeds) {
         DensityRatio::fit(&options, sample(rows.slice(0..8)), sample(rows.slice(8..16)), control)
     });
     seeds.push(("density_ratio", "gaussian".into(), ratio.unwrap().to_bytes().unwrap()));
+    // Samples that differ in one column of three, the others being of no use.
+    let noise = |i: usize| (0.731 * (i * i) as f32).sin();
+    let x: Vec<f32> = (0..600)
+        .flat_map(|i| [noise(3 * i) + 1.2 * (i / 300) as f32, noise(3 * i + 1), noise(3 * i + 2)])
+        .collect();
+    let rows = Rows::single(&x, 3).unwrap();
+    let options =
+        DensityRatioOptions { block_size: Some(64), max_blocks: 1, ..DensityRatioOptions::new(SEED) };
+    let ratio = quietly(|control| {
+        DensityRatio::fit(&options, sample(rows.slice(0..300)), sample(rows.slice(300..600)), control)
+    });
+    let ratio = ratio.unwrap();
+    assert!(ratio.metric().is_some());
+    seeds.push(("density_ratio", "metric".into(), ratio.to_bytes().unwrap()));
 }
 
 fn distributions(seeds: &mut Seeds) {

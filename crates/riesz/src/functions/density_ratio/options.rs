@@ -1,7 +1,7 @@
 //! What a user can say about a density ratio; everything has a default.
 
 use crate::error::{Error, Result};
-use crate::functions::{Bandwidth, ColumnScaling, Options, Task};
+use crate::functions::{Bandwidth, ColumnScaling, MetricSpec, Options, Task};
 use crate::kernel::KernelSpec;
 use crate::loss::{DensityRatioKl, DensityRatioSquare, Logistic, Loss};
 use crate::random::Seed;
@@ -68,6 +68,8 @@ pub struct DensityRatioOptions {
     pub kernel: KernelSpec,
     /// σ; automatic: by held-out loss.
     pub bandwidth: Bandwidth,
+    /// Which learnt metrics of the columns compete.
+    pub metric: MetricSpec,
     /// What is done to the columns first.
     pub scaling: ColumnScaling,
     /// ρ of block descent; `None`: by loss and number of rows.
@@ -90,6 +92,7 @@ impl DensityRatioOptions {
             loss: DensityRatioLoss::Logistic,
             kernel: KernelSpec::Gaussian,
             bandwidth: Bandwidth::Auto,
+            metric: MetricSpec::Auto,
             scaling: ColumnScaling::Auto,
             damping: None,
             block_size: None,
@@ -114,6 +117,7 @@ impl DensityRatioOptions {
         Options {
             kernel: Some(self.kernel.clone()),
             bandwidth: self.bandwidth,
+            metric: self.metric,
             scaling: self.scaling,
             damping: self.damping,
             block_size: self.block_size,

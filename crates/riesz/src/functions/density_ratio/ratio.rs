@@ -9,9 +9,10 @@ use crate::data::Rows;
 use crate::driver::{run, Again, Control, Phase, Steps};
 use crate::error::{Error, Result};
 use crate::functions::kept_rows::Labelled;
+use crate::functions::kernel_machine::metric_of_classes;
 use crate::functions::kernel_machine::stream::{Course as Passes, Stream};
 use crate::functions::stored::{insert_expansion, take_expansion};
-use crate::functions::{HistoryEntry, Options};
+use crate::functions::{ColumnScaling, HistoryEntry, Metric, MetricForm, Options, Training};
 use crate::kernel::{FeatureForm, FeatureMap, KernelSpec, Projection};
 use crate::loss::Unit;
 use crate::model::{Container, Stored};
@@ -24,13 +25,16 @@ use serde::{Deserialize, Serialize};
 /// f = log r (least squares: f = r) is a function of random features that minimises the held-out part of the objective
 /// ([`DensityRatioLoss`]), learnt by block functional descent: numerator rows have the target +1, denominator rows −1, and each
 /// sample half of the total weight. The number of blocks has the lowest loss on held-out rows; so has the bandwidth from
-/// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from.
+/// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from. Rows go through a learnt metric
+/// ([`MetricSpec`](crate::functions::MetricSpec)) first where the samples are told apart better so.
 ///
 /// A stream ([`DensityRatio::begin`], [`DensityRatio::partial_fit`]) sees both samples as one of rows with targets ±1 and learns
 /// the same f like that of a kernel machine: settled on the first rows, then by a step for every batch.
 #[derive(Clone, Debug)]
 pub struct DensityRatio {
     f: FeatureExpansion,
+    /// What rows go through first, where it does better.
+    metric: Option<Metric>,
     header: Header,
     /// What a stream needs to go on, beside f.
     stream: Option<Stream>,
@@ -49,6 +53,9 @@ struct Header {
     range: Range,
     divergences: Option<Divergences>,
     history: Vec<HistoryEntry>,
+    /// Whether the file holds a metric.
+    #[serde(default)]
+    metric: bool,
     /// Whether the file holds what a stream needs to go on.
     #[serde(default)]
     streams: bool,
@@ -68,6 +75,7 @@ impl Header {
             range,
             divergences: None,
             history: Vec::new(),
+            metric: false,
             streams: false,
         }
     }
@@ -123,6 +131,10 @@ pub struct DensityRatioSummary {
     pub bandwidth: f64,
     /// `standard` or `none`.
     pub scaling: &'static str,
+    /// The form of the learnt metric, where there is one.
+    pub metric: Option<MetricForm>,
+    /// How much each column counts in it, as shares.
+    pub importances: Option<Vec<f32>>,
     /// Blocks.
     pub blocks: usize,
     /// Features per block.
@@ -149,7 +161,15 @@ impl DensityRatio {
         let samples = Samples::new(numerator, denominator)?;
         options.kernel.check_domain(samples.rows()?)?;
         control.start(options.max_time);
-        let field = Field::new(options, &samples);
+        let metric = metric_between(options, &samples, control)?;
+        let (samples, inner) = match &metric {
+            Some(metric) => (
+                samples.mapped(metric)?,
+                &DensityRatioOptions { scaling: ColumnScaling::None, ..options.clone() },
+            ),
+            None => (samples, options),
+        };
+        let field = Field::new(inner, &samples);
         let course = choose(&field, control)?;
         let f = descend(&field, &samples, &course, control)?;
         let range = Range::of(&samples);
@@ -158,7 +178,7 @@ impl DensityRatio {
         let divergences = Divergences::of(&held, &course.held.targets, &course.held.weights);
         let mut header = Header::new(options, &f, course.setting.standard, range);
         (header.divergences, header.history) = (Some(divergences), course.history);
-        Ok(Self { f, header, stream: None })
+        Ok(Self { f, metric, header, stream: None })
     }
 
     /// The first rows of a stream: settles on them what is left open, then learns from them, the samples taking turns.
@@ -178,7 +198,7 @@ impl DensityRatio {
             Stream::begin(&streaming(options, &samples), &loss, labelled(&samples)?, passes, control)?;
         let f = stream.function();
         let header = Header::new(options, &f, stream.standard, Range::of(&samples));
-        Ok(Self { f, header, stream: Some(stream) })
+        Ok(Self { f, metric: None, header, stream: Some(stream) })
     }
 
     /// Learns from further rows of both samples, after a fit or a stream: a step for every batch, each sample with half of its
@@ -193,6 +213,10 @@ impl DensityRatio {
         let samples = Samples::new(numerator, denominator)?.interleaved()?;
         control.start(options.max_time);
         let before = self.log_ratio(samples.rows()?)?;
+        let samples = match &self.metric {
+            Some(metric) => samples.mapped(metric)?,
+            None => samples,
+        };
         let machine = streaming(&options, &samples);
         let stream = self.stream.get_or_insert_with(|| {
             Stream::after(self.f.clone(), self.header.standard, self.header.range.rows(), &machine)
@@ -212,7 +236,10 @@ impl DensityRatio {
         rows.check_finite("X")?;
         self.f.map().kernel.check_domain(rows)?;
         let mut values = vec![0.0; rows.len()];
-        self.f.evaluate(rows, &mut values)?;
+        match &self.metric {
+            Some(metric) => metric.evaluate(rows, 1, &mut values, |rows, out| self.f.evaluate(rows, out))?,
+            None => self.f.evaluate(rows, &mut values)?,
+        }
         let (loss, range) = (self.header.options.loss, self.header.range);
         values.iter_mut().for_each(|u| *u = range.log_ratio(loss, *u));
         Ok(values)
@@ -240,6 +267,11 @@ impl DensityRatio {
         self.header.divergences
     }
 
+    /// The learnt metric of the columns, where there is one.
+    pub fn metric(&self) -> Option<&Metric> {
+        self.metric.as_ref()
+    }
+
     /// What the fit chose and how it went.
     pub fn summary(&self) -> DensityRatioSummary {
         let map = self.f.map();
@@ -248,6 +280,8 @@ impl DensityRatio {
             kernel: map.kernel.clone(),
             bandwidth: map.bandwidth,
             scaling: if self.header.standard { "standard" } else { "none" },
+            metric: self.metric.as_ref().map(Metric::form),
+            importances: self.metric.as_ref().map(|metric| metric.importances().to_vec()),
             blocks: self.f.len(),
             block_size: map.block_size,
             columns: map.columns(),
@@ -269,8 +303,10 @@ impl Stored for DensityRatio {
     fn store(&self, container: &mut Container) -> Result<()> {
         let mut header = self.header.clone();
         (header.options.max_time, header.streams) = (None, self.stream.is_some());
+        header.metric = self.metric.is_some();
         container.set_field("density_ratio", &header)?;
         insert_expansion(container, &self.f)?;
+        self.metric.as_ref().map_or(Ok(()), |metric| metric.store(container))?;
         self.stream.as_ref().map_or(Ok(()), |stream| stream.store(container))
     }
 
@@ -291,8 +327,20 @@ impl Stored for DensityRatio {
             scaling,
         })?;
         let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;
-        Ok(Self { f, header, stream })
+        let metric = header.metric.then(|| Metric::restore(container, f.map().columns())).transpose()?;
+        Ok(Self { f, metric, header, stream })
     }
+}
+
+/// The metric in which the samples are told apart; `None` where none is better than nothing.
+fn metric_between(
+    options: &DensityRatioOptions,
+    samples: &Samples,
+    control: &mut Control<'_>,
+) -> Result<Option<Metric>> {
+    let classes: Vec<f32> = samples.targets.iter().map(|&y| if y > 0.0 { 1.0 } else { 0.0 }).collect();
+    let data = Training { rows: samples.rows()?, targets: &classes, weights: Some(&samples.weights) };
+    metric_of_classes(&options.machine(), &data, control)
 }
 
 /// Settings of the stream, with batches that have rows of both samples.

@@ -2,6 +2,7 @@
 
 use crate::data::Rows;
 use crate::error::{Error, Result};
+use crate::functions::Metric;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 
 /// Rows of one distribution.
@@ -105,6 +106,12 @@ impl Samples {
         let pick = |values: &[f32]| order.iter().map(|&i| values[i as usize]).collect();
         let (targets, weights) = (pick(&self.targets), pick(&self.weights));
         Ok(Self { x: self.rows()?.gather(&order), targets, weights, ..self })
+    }
+
+    /// The same with rows that a metric has mapped.
+    pub(super) fn mapped(self, metric: &Metric) -> Result<Self> {
+        let x = metric.map(self.rows()?);
+        Ok(Self { x, ..self })
     }
 
     pub(super) fn rows(&self) -> Result<Rows<'_>> {

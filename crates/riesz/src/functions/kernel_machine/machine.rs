@@ -25,8 +25,6 @@ use std::path::Path;
 /// Share of the log-loss of least squares below which logistic regression is taken instead: rows are left out of it
 /// approximately.
 const MUCH_LESS: f64 = 0.8;
-/// Rows that are mapped by a metric at a time.
-const MAPPED_ROWS: usize = 8_192;
 
 /// One block of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -259,24 +257,12 @@ impl KernelMachine {
         self.f.kernel().check_domain(rows)?;
         let mut out = vec![0.0; rows.len() * self.outputs()];
         match &self.metric {
-            Some(metric) => self.evaluate_mapped(metric, rows, &mut out)?,
+            Some(metric) => {
+                metric.evaluate(rows, self.outputs(), &mut out, |rows, out| self.f.evaluate(rows, out))?;
+            }
             None => rows.sound(self.f.evaluate(rows, &mut out))?,
         }
         Ok(out)
-    }
-
-    /// f at rows that a metric maps first, some thousand at a time.
-    fn evaluate_mapped(&self, metric: &Metric, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
-        let (expected, found) = (metric.columns(), rows.columns());
-        if expected != found {
-            return Err(Error::Columns { expected, found });
-        }
-        for (part, out) in out.chunks_mut(MAPPED_ROWS * self.outputs()).enumerate() {
-            let from = part * MAPPED_ROWS;
-            let x = metric.map(rows.slice(from..from + out.len() / self.outputs()));
-            self.f.evaluate(Rows::single(&x, expected)?, out)?;
-        }
-        rows.fault()
     }
 
     /// Predictions of a regression, n×C row-major: f itself; for the Poisson loss the mean e^f; for the quantile loss

@@ -61,6 +61,9 @@ const MOST_COLUMNS: usize = 1_024;
 /// Columns up to which a full metric is learnt unless asked for: it has d² numbers.
 const MOST_FULL: usize = 128;
 
+/// Rows that are mapped at a time before a function is evaluated.
+const MAPPED_ROWS: usize = 8_192;
+
 /// What is made of the average M of gradient outer products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -145,7 +148,7 @@ impl Metric {
     }
 
     /// (x − shift) L for all rows, row-major.
-    pub(super) fn map(&self, rows: Rows<'_>) -> Vec<f32> {
+    pub(crate) fn map(&self, rows: Rows<'_>) -> Vec<f32> {
         let d = self.columns();
         let mut out = vec![0.0; rows.len() * d];
         let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * d)).collect();
@@ -166,7 +169,27 @@ impl Metric {
         out
     }
 
-    pub(super) fn store(&self, container: &mut Container) -> Result<()> {
+    /// What `evaluate` writes for rows that are mapped first, some thousand at a time; `out` has `outputs` numbers a row.
+    pub(crate) fn evaluate(
+        &self,
+        rows: Rows<'_>,
+        outputs: usize,
+        out: &mut [f32],
+        evaluate: impl Fn(Rows<'_>, &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        let (expected, found) = (self.columns(), rows.columns());
+        if expected != found {
+            return Err(Error::Columns { expected, found });
+        }
+        for (part, out) in out.chunks_mut(MAPPED_ROWS * outputs).enumerate() {
+            let from = part * MAPPED_ROWS;
+            let x = self.map(rows.slice(from..from + out.len() / outputs));
+            evaluate(Rows::single(&x, expected)?, out)?;
+        }
+        rows.fault()
+    }
+
+    pub(crate) fn store(&self, container: &mut Container) -> Result<()> {
         let d = self.columns();
         container.set_field("metric", &self.form)?;
         container.insert("metric.shift", vec![d], self.shift.clone())?;
@@ -175,7 +198,7 @@ impl Metric {
     }
 
     /// Takes out what [`Metric::store`] added: a metric of this many columns.
-    pub(super) fn restore(container: &mut Container, columns: usize) -> Result<Self> {
+    pub(crate) fn restore(container: &mut Container, columns: usize) -> Result<Self> {
         let form = container.field("metric")?;
         let shift = container.take_f32s("metric.shift", &[columns])?;
         let root = container.take_f32s("metric.root", &[columns, columns])?;

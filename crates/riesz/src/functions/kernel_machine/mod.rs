@@ -16,6 +16,7 @@ pub(super) mod training;
 
 pub use calibration::Calibration;
 pub use files::FilesSeen;
+pub(crate) use fit::metric_of_classes;
 pub use machine::{HistoryEntry, KernelMachine, Summary};
 pub use metric::{Form as MetricForm, Metric, MetricSpec};
 pub use options::{Bandwidth, ColumnScaling, Options, SolverSpec, Task};

@@ -5,6 +5,8 @@ mod coverage;
 mod descent;
 mod exact;
 
+pub(crate) use exact::metric_of_classes;
+
 use super::calibration::Calibration;
 use super::evidence::square_targets;
 use super::findings::Findings;

@@ -12,18 +12,19 @@ mod sweeps;
 
 use super::coverage::FOLDS;
 use super::{class_of, Fit, Outcome};
-use crate::driver::{Control, Phase, Progress};
+use crate::driver::{Control, Fingerprint, Phase, Progress};
 use crate::error::Result;
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::evidence::square_targets;
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::metric::Metric;
-use crate::functions::kernel_machine::options::{Bandwidth, SolverSpec};
+use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec, Task};
 use crate::functions::kernel_machine::race::{decided, scaling, scalings};
-use crate::functions::kernel_machine::training::effective_rows;
+use crate::functions::kernel_machine::training::{effective_rows, Prepared, Training};
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::linalg::lu::product;
+use crate::loss::LossSpec;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{Expansion, KernelNewton};
 use crate::space::{Budget, Dictionary, Raw};
@@ -82,6 +83,18 @@ fn dampings() -> Vec<f64> {
     (-12..=2).map(|half| 10_f64.powf(0.5 * f64::from(half))).collect()
 }
 
+/// The metric in which the two classes of `data` are told apart by least squares; `None` where none is better than nothing.
+pub(crate) fn metric_of_classes(
+    options: &Options,
+    data: &Training<'_>,
+    control: &mut Control<'_>,
+) -> Result<Option<Metric>> {
+    let options = Options { task: Task::Classification(2), ..options.clone() };
+    let loss = LossSpec::LeastSquares;
+    let prepared = Prepared::new(data, options.task, &loss)?;
+    Fit::new(&options, loss, &prepared, Fingerprint::default())?.metric(control)
+}
+
 impl Fit<'_> {
     /// A metric, and the kernel that goes with it, for a fit by blocks; `None` where none is better than nothing.
     pub(crate) fn learnt_metric(&self, control: &mut Control<'_>) -> Result<Option<(Metric, KernelSpec)>> {
@@ -94,6 +107,15 @@ impl Fit<'_> {
         }
         let chosen = self.chosen(control)?;
         Ok(chosen.metric.map(|metric| (metric, chosen.kernel)))
+    }
+
+    /// The metric of the expansion that would be chosen for these rows, however many; `None` where none is better than nothing.
+    fn metric(&self, control: &mut Control<'_>) -> Result<Option<Metric>> {
+        let forms = self.options.metric_forms(self.rows.columns());
+        match self.options.kernel().radial().is_some() && !forms.is_empty() {
+            true => Ok(self.chosen(control)?.metric),
+            false => Ok(None),
+        }
     }
 
     /// Fits the expansion; more rows than the choice saw may ask for a narrower kernel.
