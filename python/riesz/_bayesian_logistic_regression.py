@@ -39,6 +39,11 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
     ----------
     prior_scale : float, default=1.0
         Standard deviation of the prior.
+    laplace : bool, default=True
+        Whether draws about the mode of the posterior, which Newton's method finds, are tried first.
+        They are weighed by all data as all others are, and taken where enough of them are effective,
+        which they are unless columns are many and rows are few. Only in mode "adaptive", with
+        ``renewal="auto"`` and a ``final_stage``.
     $mirror_descent
 
     Attributes
@@ -67,6 +72,7 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
 
     _: KW_ONLY
     prior_scale: float = 1.0
+    laplace: bool = True
 
     _kind = ParticlePosterior
 
@@ -106,7 +112,7 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
                 family="softmax" if several else "logistic",
                 classes=len(self.classes_),
                 prior_scale=number("prior_scale", self.prior_scale),
-                settings=self._settings(),
+                settings=self._settings() | {"laplace": self.laplace},
                 n_jobs=self.n_jobs,
                 observer=observer,
             )

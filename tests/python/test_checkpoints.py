@@ -216,7 +216,7 @@ def classifier(path, X, y, weights=None, **settings):
 
 
 def bayesian(path, X, y, weights=None, **settings):
-    given = {"n_particles": 100, "random_state": 0, "n_jobs": 1}
+    given = {"n_particles": 100, "laplace": False, "random_state": 0, "n_jobs": 1}
     return BayesianLogisticRegression(checkpoint=path, **(given | settings)).fit(X, y > 0)
 
 

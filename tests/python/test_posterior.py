@@ -360,3 +360,41 @@ def test_logistic_regression_of_several_classes_and_its_file(tmp_path):
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     with pytest.raises(InvalidInput, match="at least two"):
         BayesianLogisticRegression().fit(X[:50], y[:50])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_draws_about_the_mode_are_the_posterior(classes):
+    """With Newton's method and without: the same means, deviations and evidence."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.digitize(X[:, 0] - X[:, 1] + rng.logistic(size=150), [0.0, 1.5][: classes - 1])
+    found = {}
+    for laplace in (True, False):
+        model = BayesianLogisticRegression(laplace=laplace, random_state=0).fit(X, y)
+        found[laplace] = model.posterior_
+    own, other = found[True], found[False]
+    assert {stage["kind"] for stage in own.history} == {"draws"}
+    assert all(stage["island"] is None for stage in own.history)
+    assert own.n_passes < 0.5 * other.n_passes
+    assert not own.warnings
+    apart = (own.mean() - other.mean()) / other.std()
+    # A thousand effective draws on both sides: 0.045 deviations, the largest of a dozen.
+    assert np.abs(apart).max() < 0.15
+    assert np.abs(own.std() / other.std() - 1).max() < 0.1
+    error = np.hypot(own.log_evidence_error, other.log_evidence_error)
+    assert abs(own.log_evidence - other.log_evidence) < 4 * error + 0.01
+
+
+@pytest.mark.filterwarnings("ignore::riesz.CollapseWarning")
+def test_a_mode_that_says_little_is_not_relied_upon():
+    """Thirty columns and twenty rows that they separate: the posterior is nearly the prior, cut."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20, 30))
+    y = X[:, 0] > 0
+    settings = {"prior_scale": 3.0, "n_particles": 300, "random_state": 0}
+    ours, plain = (
+        BayesianLogisticRegression(laplace=laplace, **settings).fit(X, y).posterior_
+        for laplace in (True, False)
+    )
+    assert any(stage["island"] is not None for stage in ours.history)
+    np.testing.assert_array_equal(ours.mean(), plain.mean())

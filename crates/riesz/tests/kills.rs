@@ -32,7 +32,7 @@ fn model() -> GeneralisedLinear {
 }
 
 fn options() -> AdaptiveOptions {
-    AdaptiveOptions { particles: 400, ..AdaptiveOptions::new(Seed(3)) }
+    AdaptiveOptions { particles: 400, laplace: false, ..AdaptiveOptions::new(Seed(3)) }
 }
 
 /// The work of the process that is killed: nothing unless it was started for that.

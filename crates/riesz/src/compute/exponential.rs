@@ -26,6 +26,40 @@ impl Kernel for GaussianValues<'_> {
     }
 }
 
+/// Adds min(v, 0) to each of m `sums` and multiplies its `product` by 1 + e^{−∣v∣}, v = ±η: the sum less the logarithm of the product
+/// is then Σ log 1/(1 + e^{−v}). η is a row of m numbers for each sign; of more than a thousand rows products overflow.
+pub(crate) fn logistic_rows(
+    device: Device,
+    eta: &[f64],
+    signs: &[f64],
+    sums: &mut [f64],
+    products: &mut [f64],
+) {
+    on_device(device, LogisticRows { eta, signs, sums, products });
+}
+
+struct LogisticRows<'a> {
+    eta: &'a [f64],
+    signs: &'a [f64],
+    sums: &'a mut [f64],
+    products: &'a mut [f64],
+}
+
+impl Kernel for LogisticRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        for (eta, sign) in self.eta.chunks_exact(self.sums.len().max(1)).zip(self.signs) {
+            for ((sum, product), eta) in self.sums.iter_mut().zip(self.products.iter_mut()).zip(eta) {
+                let v = sign * eta;
+                *sum += v.min(0.0);
+                *product *= 1.0 + exp_of_negative(-v.abs());
+            }
+        }
+    }
+}
+
 /// eˣ for x ≤ 0, and 1 above; below −708 it is e⁻⁷⁰⁸.
 ///
 /// x = n ln 2 + r with |r| ≤ ½ ln 2, and eʳ by its series to r¹³: a relative error of at most 4 roundings. No branches,

@@ -29,7 +29,9 @@ pub(crate) use buffer::Buffer;
 pub use dense::{Activation, DenseBlock, Input};
 pub use device::{Device, Processor};
 pub use explicit::ExplicitBlock;
-pub(crate) use exponential::{gaussian_points, gaussian_row, gaussian_values, squared_distance, Real};
+pub(crate) use exponential::{
+    gaussian_points, gaussian_row, gaussian_values, logistic_rows, squared_distance, Real,
+};
 pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,

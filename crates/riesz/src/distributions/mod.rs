@@ -30,6 +30,6 @@ pub mod weights;
 
 pub use crate::linalg::special;
 pub use adaptive::{adaptive, AdaptiveOptions, Renewal};
-pub use model::{Model, Particles};
+pub use model::{Model, NormalApproximation, Particles};
 pub use paper::{paper, PaperOptions, Strategy};
 pub use posterior::{Estimate, Evidence, Posterior, Report, Stage, StageKind};

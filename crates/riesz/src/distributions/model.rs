@@ -47,6 +47,17 @@ impl<'a> Particles<'a> {
     }
 }
 
+/// N(mean, covariance), near a posterior.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NormalApproximation {
+    /// d numbers.
+    pub mean: Vec<f64>,
+    /// d×d, row-major.
+    pub covariance: Vec<f64>,
+    /// What it took to find it, in likelihoods of single observations.
+    pub evaluations: u64,
+}
+
 /// A model p(x∣θ) p(θ) with θ in ℝ^d: everything particle mirror descent asks for.
 ///
 /// Parameters with bounds are transformed to ℝ^d by the model, whose prior density then carries the Jacobian.
@@ -107,6 +118,12 @@ pub trait Model: Sync {
     /// What tells this model and its data from any other, part by part, so that a checkpoint of another is refused. `None`:
     /// densities of a few draws from the prior, observation by observation, have to do.
     fn fingerprint(&self) -> Result<Option<Fingerprint>> {
+        Ok(None)
+    }
+
+    /// A normal approximation of the posterior, where the model can find one and its posterior has one mode: draws from it are
+    /// weighed as all others are, and a bad one costs no more than they do.
+    fn approximation(&self) -> Result<Option<NormalApproximation>> {
         Ok(None)
     }
 

@@ -21,6 +21,11 @@ pub(super) const LEAST_OVERLAP: f64 = 0.4;
 const NEARLY_EQUAL: f64 = 0.8;
 /// Least effective number of particles that is not remarked upon.
 const FEW: f64 = 100.0;
+
+/// Effective particles, of so many, below which they have collapsed.
+pub(super) fn few(particles: usize) -> f64 {
+    FEW.min(0.5 * particles as f64)
+}
 /// R̂ from which islands disagree.
 const DISAGREE: f64 = 1.1;
 /// Block of the groups of the density.
@@ -284,7 +289,7 @@ impl Posterior {
                 report.seen, report.observations
             ));
         }
-        if report.effective_size < FEW.min(0.5 * self.len() as f64) {
+        if report.effective_size < few(self.len()) {
             warnings.push(format!(
                 "the particles have collapsed: only {:.1} of {} are effective; raise n_particles, or reparametrise the model so that \
                  the posterior is closer to a Gaussian",

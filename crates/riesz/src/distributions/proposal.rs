@@ -97,6 +97,27 @@ impl Proposal {
         Self { dimension, defensive, groups: (0..count).map(members).collect(), own }
     }
 
+    /// One Gaussian, and a share `defensive` of heavy tails about it.
+    pub(super) fn normal(mean: Vec<f64>, covariance: &[f64], defensive: f64) -> Self {
+        let dimension = mean.len();
+        let factor = Factor::of(covariance, dimension);
+        let (white, weights) = (vec![0.0; dimension], vec![1.0]);
+        let group = Group { share: 1.0, mean, factor, bandwidth: 1.0, white, weights };
+        Self { dimension, defensive, groups: vec![group], own: Vec::new() }
+    }
+
+    /// The same Gaussian about the mean of particles with normalised `weights`, as wide as they are on average over all directions.
+    pub(super) fn about(&self, positions: &[f64], weights: &[f64]) -> Self {
+        let d = self.dimension;
+        let mean = moments(positions, weights, d).0;
+        let group = &self.groups[0];
+        let white = group.factor.whiten_rows(positions, &mean);
+        let square = |z: &[f64]| z.iter().map(|z| z * z).sum::<f64>() / d as f64;
+        let scale: f64 = white.chunks_exact(d).zip(weights).map(|(z, w)| w * square(z)).sum();
+        let covariance: Vec<f64> = group.factor.covariance().iter().map(|v| scale * v).collect();
+        Self::normal(mean, &covariance, self.defensive)
+    }
+
     /// Shares p_c replaced by √p_c, normalised: small groups get more draws than their weight asks for, so that a mode
     /// which is small now and large later is not lost in between. Importance weights know.
     pub(super) fn balanced(mut self) -> Self {

@@ -19,7 +19,7 @@ const LAST: u64 = 1 << 40;
 /// Most repetitions of the last stage.
 const REPETITIONS: u64 = 3;
 /// A last stage of which this share is effective is not repeated.
-const ENOUGH_EFFECTIVE: f64 = 0.5;
+pub(super) const ENOUGH_EFFECTIVE: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
 const LEAST_EFFECTIVE: f64 = 0.1;
 /// Fewest effective draws, for each dimension, through which a density is fitted again.
@@ -139,7 +139,12 @@ impl Run<'_> {
     }
 
     /// Draws of `proposal` with importance weights for all data.
-    fn draws(&mut self, proposal: &Proposal, block: BlockIndex, count: usize) -> Result<Population> {
+    pub(super) fn draws(
+        &mut self,
+        proposal: &Proposal,
+        block: BlockIndex,
+        count: usize,
+    ) -> Result<Population> {
         let setting = &self.settings[0];
         let all = setting.model.observations();
         let target = Target { seen: all, next: all, power: 0.0 };
@@ -291,7 +296,7 @@ impl Run<'_> {
     }
 
     /// Weighted draws for all data. R̂ is that between their two halves: the islands they came from are corrected by weights.
-    fn of_draws(self, particles: Population, groups: usize) -> Posterior {
+    pub(super) fn of_draws(&mut self, particles: Population, groups: usize) -> Posterior {
         let d = self.settings[0].model.dimension();
         let size = particles.distinct_size(d);
         let confirmed = self.overlap.is_none_or(|share| share >= LEAST_OVERLAP) || self.mixed();
@@ -308,7 +313,7 @@ impl Run<'_> {
     }
 
     /// The islands' particles as they are; `pareto_k` is that of draws from a density through them.
-    fn pooled_islands(self, evidence: Option<Evidence>, pareto_k: Option<f64>) -> Posterior {
+    fn pooled_islands(&mut self, evidence: Option<Evidence>, pareto_k: Option<f64>) -> Posterior {
         let pool = pooled(&self.islands, self.agreed());
         let (agreement, size) = (self.agreement(), self.moved_size());
         self.posterior(pool, evidence, size, agreement, 0).with_shape(pareto_k)
@@ -326,7 +331,7 @@ impl Run<'_> {
     }
 
     fn posterior(
-        self,
+        &mut self,
         particles: Population,
         evidence: Option<Evidence>,
         effective_size: f64,
@@ -336,14 +341,16 @@ impl Run<'_> {
         let model = self.settings[0].model;
         let moved = particles.chains.is_some();
         let overlap = self.overlap.filter(|_| !self.mixed());
-        let seen = self.islands.iter().map(|i| i.state.target.seen).min().unwrap_or(0);
+        // Draws without islands are weighed by all data.
+        let all = model.observations();
+        let seen = self.islands.iter().map(|i| i.state.target.seen).min().unwrap_or(all);
         let last: u64 = self.history.iter().filter(|s| s.island.is_none()).map(|s| s.evaluations).sum();
         let evaluations = last + self.islands.iter().map(|i| i.state.evaluations).sum::<u64>();
         Posterior::new(model.dimension(), particles.positions, particles.log_weights, self.options().seed)
-            .of_observations(seen, model.observations())
+            .of_observations(seen, all)
             .with_evidence(evidence)
             .with_diagnostics(effective_size, r_hat, moved)
             .with_overlap(overlap)
-            .with_history(self.history, evaluations, groups)
+            .with_history(std::mem::take(&mut self.history), evaluations, groups)
     }
 }

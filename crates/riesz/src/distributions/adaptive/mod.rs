@@ -13,8 +13,11 @@
 //! them ([`proposal`](super::proposal)) with importance weights, or, where no such density is good enough, by Metropolis
 //! moves (`moves.rs`). Independent *islands* do this with half of the particles. A last stage pools them, draws all
 //! particles anew and weighs them by all the data: its weights are those of plain importance sampling, so means
-//! converge to those of the posterior whatever happened before, and their mean is the evidence.
+//! converge to those of the posterior whatever happened before, and their mean is the evidence. Where a model has a normal
+//! approximation of its posterior ([`Model::approximation`]) and draws from that are good enough, they are the answer
+//! (`approximated.rs`).
 
+mod approximated;
 mod checkpoint;
 mod island;
 mod last;
@@ -67,8 +70,13 @@ pub fn adaptive(
     room("particles", "n_particles", &[options.particles, model.dimension() + 8], 128)?;
     control.start(options.max_time);
     let mut run = Run::new(model, options, control)?;
-    run.islands(control)?;
-    let posterior = run.finish(control)?;
+    let posterior = match run.approximated(control)? {
+        Some(posterior) => posterior,
+        None => {
+            run.islands(control)?;
+            run.finish(control)?
+        }
+    };
     if let Some(policy) = &control.checkpoint {
         policy.discard()?;
     }

@@ -40,6 +40,8 @@ pub struct AdaptiveOptions {
     pub defensive: f64,
     /// How particles are renewed.
     pub renewal: Renewal,
+    /// Whether draws from the model's own normal approximation are tried first, where it has one.
+    pub laplace: bool,
     /// Whether a last stage draws all particles anew and weighs them by all data.
     pub final_stage: bool,
     /// Most seconds. Islands that have seen all data by then make up the posterior; without one it is the posterior of the
@@ -61,6 +63,7 @@ impl AdaptiveOptions {
             effective: 0.3,
             defensive: 0.1,
             renewal: Renewal::Auto,
+            laplace: true,
             final_stage: true,
             max_time: None,
             seed,

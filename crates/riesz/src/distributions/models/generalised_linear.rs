@@ -1,7 +1,8 @@
 //! Linear, logistic, probit and softmax regression with a Gaussian prior.
 
 use super::gaussian_prior::GaussianPrior;
-use crate::distributions::model::{Model, Particles};
+use crate::compute::{logistic_rows, Device};
+use crate::distributions::model::{Model, NormalApproximation, Particles};
 use crate::distributions::special::log_normal_cdf;
 use crate::driver::Fingerprint;
 use crate::error::{finite, positive, Error, Result};
@@ -30,12 +31,12 @@ pub enum Family {
 /// Regression on rows with an intercept: β ~ N(0, s² I), the intercept first.
 #[derive(Clone, Debug)]
 pub struct GeneralisedLinear {
-    family: Family,
+    pub(super) family: Family,
     /// Rows with a leading one, row-major.
-    rows: Vec<f64>,
-    width: usize,
-    targets: Vec<f64>,
-    prior: GaussianPrior,
+    pub(super) rows: Vec<f64>,
+    pub(super) width: usize,
+    pub(super) targets: Vec<f64>,
+    pub(super) prior: GaussianPrior,
 }
 
 impl GeneralisedLinear {
@@ -81,14 +82,8 @@ impl GeneralisedLinear {
             Family::Logistic => {
                 // −log(1 + e^{−v}), v = ±η: the factors 1 + e^{−∣v∣} ≤ 2 of all rows are multiplied, at most 2^ROWS.
                 let mut product = vec![1.0; m];
-                for (eta, &y) in rows {
-                    let sign = if y > 0.5 { 1.0 } else { -1.0 };
-                    for ((out, product), eta) in out.iter_mut().zip(&mut product).zip(eta) {
-                        let v = sign * eta;
-                        *out += v.min(0.0);
-                        *product *= 1.0 + (-v.abs()).exp();
-                    }
-                }
+                let signs: Vec<f64> = targets.iter().map(|&y| if y > 0.5 { 1.0 } else { -1.0 }).collect();
+                logistic_rows(Device::default(), eta, &signs, out, &mut product);
                 out.iter_mut().zip(product).for_each(|(out, product)| *out -= product.ln());
             }
             Family::Probit => {
@@ -157,6 +152,10 @@ impl Model for GeneralisedLinear {
     fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
         self.prior.log_density(particles, out);
         Ok(())
+    }
+
+    fn approximation(&self) -> Result<Option<NormalApproximation>> {
+        self.at_mode()
     }
 
     fn fingerprint(&self) -> Result<Option<Fingerprint>> {

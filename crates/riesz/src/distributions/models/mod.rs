@@ -3,6 +3,7 @@
 mod gaussian_prior;
 mod generalised_linear;
 mod mixture;
+mod mode;
 
 pub use generalised_linear::{Family, GeneralisedLinear};
 pub use mixture::TiedMixture;
