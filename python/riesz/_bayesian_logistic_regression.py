@@ -41,9 +41,9 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
         Standard deviation of the prior.
     laplace : bool, default=True
         Whether draws about the mode of the posterior, which Newton's method finds, are tried first.
-        They are weighed by all data as all others are, and taken where enough of them are effective,
-        which they are unless columns are many and rows are few. Only in mode "adaptive", with
-        ``renewal="auto"`` and a ``final_stage``.
+        They are weighed by all data as all others are, and taken where enough of them are
+        effective, which they are unless columns are many and rows are few. Only in mode "adaptive",
+        with ``renewal="auto"`` and a ``final_stage``.
     $mirror_descent
 
     Attributes

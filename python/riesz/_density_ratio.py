@@ -35,10 +35,10 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     kernel : str, default="gaussian"
         Kernel family.
     metric : {"auto", "none", "diagonal", "full"}, default="auto"
-        Learnt weights of the columns ("diagonal") or of directions ("full") in which the samples are
-        told apart, used where they do better on rows that they were not learnt from, by more than
-        chance. "auto" compares both kinds where the bandwidth is "auto". :meth:`partial_fit` keeps
-        that of :meth:`fit` and learns none.
+        Learnt weights of the columns ("diagonal") or of directions ("full") in which the samples
+        are told apart, used where they do better on rows that they were not learnt from, by more
+        than chance. "auto" compares both kinds where the bandwidth is "auto". :meth:`partial_fit`
+        keeps that of :meth:`fit` and learns none.
     bandwidth : "auto", "median", "scale" or float, default="auto"
         Bandwidth of the kernel; "auto" chooses it by held-out loss.
     scaling : {"auto", "none", "standard"}, default="auto"
@@ -291,7 +291,7 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
         self._model = ratio
         self.bandwidth_ = summary["bandwidth"]
         self.metric_ = ratio.metric()
-        vars(self).pop("feature_importances_", None)
+        self.__dict__.pop("feature_importances_", None)
         if summary["importances"] is not None:
             self.feature_importances_ = np.array(summary["importances"])
         self.scaling_ = summary["scaling"]

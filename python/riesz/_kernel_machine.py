@@ -143,7 +143,7 @@ class KernelMachine(Rows, Saved[Machine]):
         self._model = machine
         self.bandwidth_ = summary["bandwidth"]
         self.metric_ = machine.metric()
-        vars(self).pop("feature_importances_", None)
+        self.__dict__.pop("feature_importances_", None)
         if summary["importances"] is not None:
             self.feature_importances_ = grouped(self._codings, np.array(summary["importances"]))
         self.scaling_ = summary["scaling"]

@@ -59,7 +59,8 @@ impl Run<'_> {
             }
         }
         let good = |(size, fresh): &(f64, Population)| {
-            *size >= few(options.particles).max(GOOD * count) && pareto_smoothed(&fresh.log_weights).1.is_none_or(|k| k < HEAVY)
+            *size >= few(options.particles).max(GOOD * count)
+                && pareto_smoothed(&fresh.log_weights).1.is_none_or(|k| k < HEAVY)
         };
         Ok(best.filter(good).map(|(_, fresh)| self.of_draws(fresh, 1)))
     }
