@@ -42,8 +42,9 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
     laplace : bool, default=True
         Whether draws about the mode of the posterior, which Newton's method finds, are tried first.
         They are weighed by all data as all others are, and taken where enough of them are
-        effective, which they are unless columns are many and rows are few. Only in mode "adaptive",
-        with ``renewal="auto"`` and a ``final_stage``.
+        effective, which they are unless columns are many and rows are few. Then there are no
+        islands, batches and checkpoints, and what is said about these has no effect. Only in mode
+        "adaptive", with ``renewal="auto"`` and a ``final_stage``, and up to 1,024 coefficients.
     $mirror_descent
 
     Attributes

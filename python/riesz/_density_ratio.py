@@ -37,13 +37,14 @@ class DensityRatioEstimator(Rows, Saved[Ratio]):
     metric : {"auto", "none", "diagonal", "full"}, default="auto"
         Learnt weights of the columns ("diagonal") or of directions ("full") in which the samples
         are told apart, used where they do better on rows that they were not learnt from, by more
-        than chance. "auto" compares both kinds where the bandwidth is "auto". :meth:`partial_fit`
-        keeps that of :meth:`fit` and learns none.
+        than chance. They are learnt from at most 256 rows of each sample, rows that are held out
+        later among them. "auto" compares both kinds where the bandwidth is "auto".
+        :meth:`partial_fit` keeps that of :meth:`fit` and learns none.
     bandwidth : "auto", "median", "scale" or float, default="auto"
         Bandwidth of the kernel; "auto" chooses it by held-out loss.
     scaling : {"auto", "none", "standard"}, default="auto"
         What is done to the columns first; "standard" is zero mean and unit variance over both
-        samples, "auto" whichever does better.
+        samples, "auto" whichever does better. A metric has its own: ``scaling_`` is then "none".
     damping : float, optional
         Damping of block descent; by loss and number of rows unless given.
     block_size : int, optional

@@ -122,8 +122,10 @@ pub trait Model: Sync {
     }
 
     /// A normal approximation of the posterior, where the model can find one and its posterior has one mode: draws from it are
-    /// weighed as all others are, and a bad one costs no more than they do.
-    fn approximation(&self) -> Result<Option<NormalApproximation>> {
+    /// weighed as all others are, and a bad one costs no more than they do. `go_on` is asked now and then; `false` means that the
+    /// time is up.
+    fn approximation(&self, go_on: &mut dyn FnMut() -> Result<bool>) -> Result<Option<NormalApproximation>> {
+        let _ = go_on;
         Ok(None)
     }
 

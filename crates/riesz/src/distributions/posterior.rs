@@ -51,7 +51,7 @@ pub enum StageKind {
 /// What happened in a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// The island; `None` for the last stage, which all share.
+    /// The island; `None` for draws of no island: the last stage, which all share, and those about a mode.
     pub island: Option<usize>,
     /// Observations whose posterior the stage began with.
     pub seen: usize,

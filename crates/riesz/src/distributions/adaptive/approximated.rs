@@ -9,11 +9,11 @@ use crate::distributions::posterior::{few, Posterior, HEAVY};
 use crate::distributions::proposal::Proposal;
 use crate::distributions::weights::{normalised, pareto_smoothed};
 use crate::driver::Control;
-use crate::error::Result;
+use crate::error::{finite, same_rows, Result};
 use crate::random::BlockIndex;
 
-/// Block of the random numbers of the first draws, beyond those of all islands and of the last stage.
-const FIRST: u64 = 1 << 41;
+/// Block of the random numbers of the first draws, beyond those of all other parts.
+const FIRST: u64 = 1 << 44;
 /// Most repetitions, each about the mean of the draws before.
 const REPETITIONS: u64 = 4;
 /// Fewest effective draws whose mean is nearer to the posterior's than the one they were drawn about.
@@ -34,10 +34,15 @@ impl Run<'_> {
         if begun || !asked {
             return Ok(None);
         }
-        let Some(NormalApproximation { mean, covariance, evaluations }) = model.approximation()? else {
-            return Ok(None);
-        };
-        let count = options.particles as f64;
+        let found = model.approximation(&mut || {
+            control.check(0)?;
+            Ok(!control.out_of_time())
+        })?;
+        let Some(NormalApproximation { mean, covariance, evaluations }) = found else { return Ok(None) };
+        let (d, count) = (model.dimension(), options.particles as f64);
+        same_rows("the mean of an approximation", d, mean.len())?;
+        same_rows("the covariance of an approximation", d * d, covariance.len())?;
+        finite("approximation", &[mean.as_slice(), &covariance].concat(), 1)?;
         let mut proposal = Proposal::normal(mean, &covariance, options.defensive);
         let mut best: Option<(f64, Population)> = None;
         for repetition in 0..REPETITIONS {
@@ -46,7 +51,7 @@ impl Run<'_> {
                 stage.evaluations += evaluations;
             }
             control.check(0)?;
-            let size = fresh.distinct_size(model.dimension());
+            let size = fresh.distinct_size(d);
             if best.as_ref().is_some_and(|(most, _)| size <= *most) {
                 break;
             }
@@ -58,8 +63,10 @@ impl Run<'_> {
                 break;
             }
         }
+        // Islands that have no time left would know less.
+        let enough = if control.out_of_time() { 0.0 } else { GOOD * count };
         let good = |(size, fresh): &(f64, Population)| {
-            *size >= few(options.particles).max(GOOD * count)
+            *size >= few(options.particles).max(enough)
                 && pareto_smoothed(&fresh.log_weights).1.is_none_or(|k| k < HEAVY)
         };
         Ok(best.filter(good).map(|(_, fresh)| self.of_draws(fresh, 1)))

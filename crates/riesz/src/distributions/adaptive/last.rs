@@ -308,7 +308,7 @@ impl Run<'_> {
                 (own.flatten().copied().collect(), normalised(&weights))
             })
             .collect();
-        let agreement = r_hat(&halves, d).filter(|_| self.islands.len() > 1 && size >= LEAST_COMPARED);
+        let agreement = r_hat(&halves, d).filter(|_| self.islands.len() != 1 && size >= LEAST_COMPARED);
         self.posterior(particles, evidence, size, agreement, groups)
     }
 

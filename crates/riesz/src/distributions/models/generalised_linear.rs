@@ -154,8 +154,8 @@ impl Model for GeneralisedLinear {
         Ok(())
     }
 
-    fn approximation(&self) -> Result<Option<NormalApproximation>> {
-        self.at_mode()
+    fn approximation(&self, go_on: &mut dyn FnMut() -> Result<bool>) -> Result<Option<NormalApproximation>> {
+        self.at_mode(go_on)
     }
 
     fn fingerprint(&self) -> Result<Option<Fingerprint>> {

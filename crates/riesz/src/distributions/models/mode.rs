@@ -30,8 +30,11 @@ struct Derivatives {
 impl GeneralisedLinear {
     /// N(θ*, H⁻¹) with θ* the mode of the posterior and H minus the second derivative of its logarithm there (Laplace's
     /// method); `None` for families whose posterior need not be log-concave, for very many parameters, and where Newton's
-    /// method does not arrive.
-    pub(super) fn at_mode(&self) -> Result<Option<NormalApproximation>> {
+    /// method does not arrive while it may go on.
+    pub(super) fn at_mode(
+        &self,
+        go_on: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Option<NormalApproximation>> {
         let d = self.dimension();
         if self.family == Family::Gaussian || d > MOST {
             return Ok(None);
@@ -47,7 +50,9 @@ impl GeneralisedLinear {
         let mut at = height(&theta)?;
         let mut looks = 1;
         for _ in 0..STEPS {
-            let Derivatives { mut gradient, mut curvature } = self.derivatives(&theta);
+            let Some(Derivatives { mut gradient, mut curvature }) = self.derivatives(&theta, go_on)? else {
+                return Ok(None);
+            };
             for (i, s) in self.prior.0.iter().enumerate() {
                 gradient[i] -= theta[i] / (s * s);
                 curvature[(i, i)] += 1.0 / (s * s);
@@ -87,12 +92,19 @@ impl GeneralisedLinear {
         Ok(None)
     }
 
-    /// Sums over all rows, in an order that does not depend on the number of threads.
-    fn derivatives(&self, theta: &[f64]) -> Derivatives {
+    /// Sums over all rows, in an order that does not depend on the number of threads; `None` where the time is up.
+    fn derivatives(
+        &self,
+        theta: &[f64],
+        go_on: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Option<Derivatives>> {
         let d = theta.len();
         let mut sum = Derivatives { gradient: vec![0.0; d], curvature: Mat::zeros(d, d) };
         let parts: Vec<_> = (0..self.targets.len()).step_by(ROWS).collect();
         for group in parts.chunks(SUMS) {
+            if !go_on()? {
+                return Ok(None);
+            }
             let of = |&from: &usize| self.derivatives_of(theta, from..(from + ROWS).min(self.targets.len()));
             let found: Vec<Derivatives> = group.par_iter().map(of).collect();
             for part in found {
@@ -100,7 +112,7 @@ impl GeneralisedLinear {
                 sum.curvature += part.curvature;
             }
         }
-        sum
+        Ok(Some(sum))
     }
 
     /// With g = ∂ log p(y∣η)/∂η and W = −∂²log p(y∣η)/∂η²: Σ_n g_k x_n, and blocks Σ_n W_kl x_n x_nᵀ.
@@ -110,44 +122,45 @@ impl GeneralisedLinear {
             MatRef::from_row_major_slice(&self.rows[rows.start * width..rows.end * width], rows.len(), width);
         let coefficients = MatRef::from_row_major_slice(theta, outputs, width);
         let eta = product(x, coefficients.transpose());
-        let (mut slopes, mut bends) = (Mat::zeros(rows.len(), outputs), Vec::new());
-        bends.resize_with(outputs * outputs, || vec![0.0; rows.len()]);
+        // Of softmax the probabilities, else the bends W.
+        let (mut slopes, mut known) =
+            (Mat::zeros(rows.len(), outputs), Mat::<f64>::zeros(rows.len(), outputs));
         for (i, n) in rows.clone().enumerate() {
             let y = self.targets[n];
-            let sign = if y > 0.5 { 1.0 } else { -1.0 };
             match self.family {
                 Family::Gaussian => {}
                 Family::Logistic => {
                     let p = 1.0 / (1.0 + (-eta[(i, 0)]).exp());
                     slopes[(i, 0)] = y - p;
-                    bends[0][i] = p * (1.0 - p);
+                    known[(i, 0)] = p * (1.0 - p);
                 }
                 Family::Probit => {
+                    let sign = if y > 0.5 { 1.0 } else { -1.0 };
                     let v = sign * eta[(i, 0)];
                     let ratio = (-0.5 * (v * v + std::f64::consts::TAU.ln()) - log_normal_cdf(v)).exp();
                     slopes[(i, 0)] = sign * ratio;
-                    bends[0][i] = ratio * (ratio + v);
+                    known[(i, 0)] = ratio * (ratio + v);
                 }
                 Family::Softmax(classes) => {
                     let most = (0..classes).map(|k| eta[(i, k)]).fold(f64::NEG_INFINITY, f64::max);
                     let total: f64 = (0..classes).map(|k| (eta[(i, k)] - most).exp()).sum();
-                    let p: Vec<f64> = (0..classes).map(|k| (eta[(i, k)] - most).exp() / total).collect();
                     for k in 0..classes {
-                        let own = if k == y as usize { 1.0 } else { 0.0 };
-                        slopes[(i, k)] = own - p[k];
-                        for l in 0..classes {
-                            bends[k * classes + l][i] =
-                                if k == l { p[k] * (1.0 - p[k]) } else { -p[k] * p[l] };
-                        }
+                        known[(i, k)] = (eta[(i, k)] - most).exp() / total;
+                        slopes[(i, k)] = if k == y as usize { 1.0 } else { 0.0 } - known[(i, k)];
                     }
                 }
             }
         }
+        let bend = |i: usize, k: usize, l: usize| match self.family {
+            Family::Softmax(_) if k == l => known[(i, k)] * (1.0 - known[(i, k)]),
+            Family::Softmax(_) => -known[(i, k)] * known[(i, l)],
+            _ => known[(i, 0)],
+        };
         let gradient = product(slopes.transpose(), x);
         let mut curvature = Mat::zeros(theta.len(), theta.len());
         for k in 0..outputs {
             for l in 0..=k {
-                let w = &bends[k * outputs + l];
+                let w: Vec<f64> = (0..rows.len()).map(|i| bend(i, k, l)).collect();
                 let weighted = Mat::from_fn(rows.len(), width, |i, j| w[i] * x[(i, j)]);
                 let block = product(x.transpose(), weighted.as_ref());
                 for (a, b) in (0..width).flat_map(|a| (0..width).map(move |b| (a, b))) {
@@ -185,7 +198,7 @@ mod tests {
         for family in [Family::Logistic, Family::Probit, Family::Softmax(3)] {
             let model = model(family);
             let (d, all) = (model.dimension(), (0..300).collect::<Vec<u32>>());
-            let found = model.at_mode().unwrap().unwrap();
+            let found = model.at_mode(&mut || Ok(true)).unwrap().unwrap();
             let height = |theta: &[f64]| {
                 let (mut a, mut b) = ([0.0], [0.0]);
                 let particles = Particles::new(theta, d).unwrap();
@@ -214,6 +227,7 @@ mod tests {
             }
             assert!(found.evaluations > 0);
         }
-        assert!(model(Family::Gaussian).at_mode().unwrap().is_none());
+        assert!(model(Family::Gaussian).at_mode(&mut || Ok(true)).unwrap().is_none());
+        assert!(model(Family::Logistic).at_mode(&mut || Ok(false)).unwrap().is_none());
     }
 }

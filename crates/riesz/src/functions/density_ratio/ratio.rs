@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 /// ([`DensityRatioLoss`]), learnt by block functional descent: numerator rows have the target +1, denominator rows −1, and each
 /// sample half of the total weight. The number of blocks has the lowest loss on held-out rows; so has the bandwidth from
 /// 2,000 rows on, below which it has the largest evidence. Then all rows are learnt from. Rows go through a learnt metric
-/// ([`MetricSpec`](crate::functions::MetricSpec)) first where the samples are told apart better so.
+/// ([`MetricSpec`](crate::functions::MetricSpec)) first where the samples are told apart better so; it is learnt from at most 256
+/// rows of each, rows that are held out later among them.
 ///
 /// A stream ([`DensityRatio::begin`], [`DensityRatio::partial_fit`]) sees both samples as one of rows with targets ±1 and learns
 /// the same f like that of a kernel machine: settled on the first rows, then by a step for every batch.
@@ -332,12 +333,17 @@ impl Stored for DensityRatio {
     }
 }
 
+/// Rows of each sample from which a metric is learnt.
+const METRIC_ROWS: usize = 256;
+
 /// The metric in which the samples are told apart; `None` where none is better than nothing.
 fn metric_between(
     options: &DensityRatioOptions,
     samples: &Samples,
     control: &mut Control<'_>,
 ) -> Result<Option<Metric>> {
+    let part = samples.part(METRIC_ROWS, options.seed)?;
+    let samples = part.as_ref().unwrap_or(samples);
     let classes: Vec<f32> = samples.targets.iter().map(|&y| if y > 0.0 { 1.0 } else { 0.0 }).collect();
     let data = Training { rows: samples.rows()?, targets: &classes, weights: Some(&samples.weights) };
     metric_of_classes(&options.machine(), &data, control)

@@ -101,7 +101,7 @@ impl Halves {
         risk.is_finite().then_some(Candidate { kernel, bandwidth, factor, damping, losses, risk })
     }
 
-    /// The better of two settings: the first, unless these do better.
+    /// Replaces `best` by these settings where they do better, and says whether they do.
     fn better(
         &self,
         seen: &Distances,
@@ -247,7 +247,7 @@ pub(super) fn learn(
         risks.sort_by(|a, b| a.0.total_cmp(&b.0));
         forms = risks.into_iter().take(FINALISTS).map(|(_, form)| form).collect();
     }
-    let n = halves.judge.len() as f64;
+    let n = halves.judge.effective_rows();
     let mut best: Option<(Form, usize, Rounds)> = None;
     let mut lowest = plain.risk;
     for form in forms {

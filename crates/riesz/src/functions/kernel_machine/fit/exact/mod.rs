@@ -109,7 +109,7 @@ impl Fit<'_> {
         Ok(chosen.metric.map(|metric| (metric, chosen.kernel)))
     }
 
-    /// The metric of the expansion that would be chosen for these rows, however many; `None` where none is better than nothing.
+    /// A metric learnt from at most 512 rows; `None` where none is better than nothing.
     fn metric(&self, control: &mut Control<'_>) -> Result<Option<Metric>> {
         let forms = self.options.metric_forms(self.rows.columns());
         match self.options.kernel().radial().is_some() && !forms.is_empty() {

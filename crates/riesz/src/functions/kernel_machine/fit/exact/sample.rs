@@ -24,6 +24,12 @@ pub(super) struct Sample {
 }
 
 impl Sample {
+    /// The rows of equal weight that would say as much: (Σw)²/Σw².
+    pub(super) fn effective_rows(&self) -> f64 {
+        let sum = |power: i32| self.weights.iter().map(|w| w.powi(power)).sum::<f64>();
+        sum(1).powi(2) / sum(2)
+    }
+
     /// Some of the rows.
     pub(super) fn part(&self, rows: &[usize]) -> Self {
         let pick = |a: &Mat<f64>| Mat::from_fn(rows.len(), a.ncols(), |i, j| a[(rows[i], j)]);

@@ -37,7 +37,7 @@ const DAMPING_STEP: f64 = 10.0;
 const BLOCK: usize = 2_048;
 /// Most sweeps.
 pub(crate) const SWEEPS: usize = 16;
-/// A sweep that lowers the held-out loss by less than this share of it is the last.
+/// A sweep that lowers the held-out loss, and the error of classes, by less than this share is the last.
 const TOLERANCE: f64 = 0.01;
 /// Numbers of the rows that are kept at most, and products of one sweep: above them features are cheaper.
 const MOST_NUMBERS: usize = 1 << 24;
