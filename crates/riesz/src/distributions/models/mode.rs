@@ -18,6 +18,8 @@ const STEPS: usize = 50;
 const HALVINGS: usize = 20;
 /// A step this short, in deviations of the posterior, is the last.
 const SHORT: f64 = 1e-6;
+/// A step this short gains less than the sum of the likelihoods is rounded to, and is taken as it is.
+const UNTOLD: f64 = 1e-3;
 /// Most parameters: the curvature has their square.
 const MOST: usize = 1_024;
 
@@ -79,8 +81,7 @@ impl GeneralisedLinear {
                 let next: Vec<f64> = theta.iter().zip(&step).map(|(t, s)| t + share * s).collect();
                 let value = height(&next)?;
                 looks += 1;
-                // Near the mode a step gains less than the sum of the likelihoods is rounded to.
-                if value >= at || length < 1e-3 {
+                if value >= at || length < UNTOLD {
                     (theta, at, found) = (next, value, true);
                     break;
                 }

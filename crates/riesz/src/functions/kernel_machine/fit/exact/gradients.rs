@@ -110,7 +110,7 @@ pub(super) fn learn(
         let gains: Vec<f64> = plain.iter().zip(&losses).map(|(a, b)| a - b).collect();
         let gain = sample.mean_of(gains.iter().copied());
         let error =
-            (sample.mean_of(gains.iter().map(|g| (g - gain).powi(2))) / sample.effective_rows()).sqrt();
+            (sample.mean_of(gains.iter().map(|g| (g - gain).powi(2))) / sample.rows_of_equal_weight()).sqrt();
         if gain > ERRORS * error && best.is_none_or(|(_, most)| gain > most) {
             best = Some((key, gain));
         }

@@ -247,7 +247,7 @@ pub(super) fn learn(
         risks.sort_by(|a, b| a.0.total_cmp(&b.0));
         forms = risks.into_iter().take(FINALISTS).map(|(_, form)| form).collect();
     }
-    let n = halves.judge.effective_rows();
+    let n = halves.judge.rows_of_equal_weight();
     let mut best: Option<(Form, usize, Rounds)> = None;
     let mut lowest = plain.risk;
     for form in forms {

@@ -25,7 +25,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// The rows of equal weight that would say as much: (Σw)²/Σw².
-    pub(super) fn effective_rows(&self) -> f64 {
+    pub(super) fn rows_of_equal_weight(&self) -> f64 {
         let sum = |power: i32| self.weights.iter().map(|w| w.powi(power)).sum::<f64>();
         sum(1).powi(2) / sum(2)
     }
