@@ -9,7 +9,8 @@
 //! - **work** is the number of virtual samples, per molecule, at which f has been evaluated;
 //! - *sample averages* descend ½(mean of f over the ten − y)², ten evaluations a visit; *virtual samples* ½(f(z) − y)², one of
 //!   the ten a visit; *Embedding-SGD* the saddle point with u = v − y, one of the ten a visit. Its dual v is a number for every molecule,
-//!   v ← v + ρ(f(z) − v), which evaluates nothing. As published both functions move at once; *dual first* moves f by the new v;
+//!   v ← v + ρ(f(z) − v), which evaluates nothing. As published both functions move at once; *dual first* moves f by the new v, and its rate
+//!   in the k-th visit is max(ρ, 1/k): v begins as the mean of what it has seen, not at zero;
 //! - the *closed form* has 1,024 kernels at the sorted matrices for its dual.
 //!
 //! Step and ρ are those of the least error on a tenth of the molecules, for every method and every work by itself.
@@ -341,7 +342,10 @@ fn course(
         let given = Rows::single(&names, 1)?;
         let (batch, weights, targets) = (Sampled::new(given, &z)?, &weights[..], &targets[..]);
         let moved = match method {
-            Method::DualFirst => dual_first(&mut pair, batch, given, targets, [step, rate]),
+            Method::DualFirst => {
+                let visit = t * size / n + 1;
+                dual_first(&mut pair, batch, given, targets, [step, rate.max(1.0 / visit as f64)])
+            }
             Method::AtOnce => saddle.step(&mut pair, Samples { batch, targets, weights }).map(drop),
             Method::SampleAverages => {
                 average.step(&mut single, Samples { batch, targets, weights }).map(drop)

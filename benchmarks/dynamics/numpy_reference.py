@@ -12,8 +12,8 @@ iterations and u itself, free, in the closed form.
   Bellman error (unbiased, by the product of two halves) and root mean square error of the value
   against `exact_value`.
 - `noisy-inputs` learns a function of one variable from inputs with noise.
-- `timing` gives seconds, of the clock and of the processor, for the closed form over a stream of
-  transitions and for Embedding-SGD over 50,000.
+- `timing` gives seconds, of the clock and of the processor, for the closed form and for
+  Embedding-SGD over a stream of transitions, in NumPy and in riesz by turns.
 
 One JSON object per line, appended to `--out`.
 """
@@ -362,14 +362,34 @@ def navigation_rows(seed: int, options: Any) -> Iterator[Row]:
 
 
 def timing_rows(seed: int, options: Any) -> Iterator[Row]:
-    """Seconds of the closed form and of Embedding-SGD, without the drawing of transitions."""
+    """Seconds of the closed form and of Embedding-SGD, NumPy and riesz by turns.
+
+    Without the drawing of transitions. What riesz does has standard errors of the values beside
+    it, and the closed form a choice of ridges; both have the same random features and bandwidth.
+    """
+    from riesz import PolicyEvaluator
+
     space = RandomFeatures(2, options.features, 0.07, seed)
-    transitions = sample(options.rows, np.random.default_rng(seed))
+    states, rewards, following = transitions = sample(options.rows, np.random.default_rng(seed))
+    ends = np.zeros(options.rows, dtype=bool)
+    known = {"rows": options.rows, "features": options.features}
+
+    def riesz(threads: int, **settings: Any) -> Row:
+        evaluator = PolicyEvaluator(
+            discount=DISCOUNT, features="random", n_features=options.features, random_state=seed,
+            bandwidth=0.07 / np.sqrt(START_VARIANCE), n_jobs=threads, **settings,
+        )  # fmt: skip
+        row, _ = timed(lambda: evaluator.fit(states, None, rewards, following, ends))
+        return {"library": "riesz", "threads": threads} | row
+
     row, _ = timed(lambda: accumulate(space, space, transitions).saddle(1e-7, 1e-8))
-    yield {"method": "closed form", "rows": options.rows, "features": options.features} | row
-    few = tuple(column[: options.transitions] for column in transitions)
-    row, _ = timed(lambda: embedding_sgd(space, space, few, (1, 1)))
-    yield {"method": "embedding-sgd", "rows": len(few[1]), "features": options.features} | row
+    yield {"method": "closed form", "library": "numpy", "threads": 1} | known | row
+    for threads in (1, 2):
+        yield {"method": "closed form"} | known | riesz(threads)
+    row, _ = timed(lambda: embedding_sgd(space, space, transitions, (1, 1)))
+    yield {"method": "embedding-sgd", "library": "numpy", "threads": 1} | known | row
+    for threads in (1, 2):
+        yield {"method": "embedding-sgd"} | known | riesz(threads, method="embedding_sgd")
 
 
 ENTRIES = {"navigation": navigation_rows, "noisy-inputs": noisy_rows, "timing": timing_rows}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from riesz._novelty_detector import KernelNoveltyDetector
     from riesz._particle_mirror_descent import ParticleMirrorDescent
     from riesz._policy_evaluator import PolicyEvaluator, PolicyValue
+    from riesz._policy_iteration import PolicyIteration
     from riesz._posterior import CollapseWarning, Posterior
     from riesz._posterior_variances import posterior_variances
     from riesz._quantile_regressor import KernelQuantileRegressor
@@ -66,6 +67,7 @@ __all__ = [
     "OnlineKernelRegressor",
     "ParticleMirrorDescent",
     "PolicyEvaluator",
+    "PolicyIteration",
     "PolicyValue",
     "Posterior",
     "RandomFeatures",
@@ -109,6 +111,7 @@ _LATER = {
     "OnlineKernelClassifier": "_online",
     "OnlineKernelRegressor": "_online",
     "PolicyEvaluator": "_policy_evaluator",
+    "PolicyIteration": "_policy_iteration",
     "PolicyValue": "_policy_evaluator",
     "RandomFeatures": "_features",
     "SBEED": "_sbeed",

@@ -18,6 +18,7 @@ from riesz._linearly_solvable_control import LinearlySolvableControl
 from riesz._novelty_detector import KernelNoveltyDetector
 from riesz._online import OnlineKernelClassifier, OnlineKernelRegressor
 from riesz._policy_evaluator import PolicyEvaluator
+from riesz._policy_iteration import PolicyIteration
 from riesz._posterior import Posterior
 from riesz._quantile_regressor import KernelQuantileRegressor
 from riesz._regressor import KernelRegressor
@@ -43,7 +44,8 @@ _PAIRS: dict[str | None, tuple[Any, Any, Any]] = {
 }
 
 _TASKS: dict[str | None, Any] = {
-    each._task: each for each in (HittingTime, LinearlySolvableControl, PolicyEvaluator)
+    each._task: each
+    for each in (HittingTime, LinearlySolvableControl, PolicyEvaluator, PolicyIteration)
 }
 
 

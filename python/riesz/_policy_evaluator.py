@@ -19,7 +19,7 @@ from riesz._transitions import (
     are_numbered,
     certain,
     flags_of,
-    logged,
+    log_of,
     probabilities_of,
     table_of,
 )
@@ -36,7 +36,8 @@ class PolicyValue:
     low, high : float
         The ends of the interval.
     confidence : float
-        The share of logs whose interval holds the value.
+        The share of logs whose interval holds the value, to first order: intervals know neither of
+        steps that have not converged nor of weights that no episode of the log has.
     """
 
     value: float
@@ -361,8 +362,10 @@ class PolicyEvaluator(Evaluated):
         Parameters
         ----------
         initial_states : array-like of shape (m,) or (m, d), optional
-            A sample of the states that episodes begin with. Methods that look at whole episodes
-            know where those of the log begin, and take none.
+            A sample of the states that episodes begin with, which is drawn anew in every bootstrap
+            sample: where it is few or a grid, repeat its rows for an interval that is of the log
+            alone. Methods that look at whole episodes know where those of the log begin, and take
+            none.
         actions, probabilities : array-like, optional
             What the policy does there, as in :meth:`value`.
         confidence : float, default=0.9
@@ -458,15 +461,7 @@ class PolicyEvaluator(Evaluated):
         **arrays: Any,
     ) -> "PolicyEvaluator":
         """Learn from transitions, or from a data set of them."""
-        if hasattr(states, "iterate_episodes"):
-            given = [name for name, values in arrays.items() if values is not None]
-            if given:
-                raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
-            arrays = logged(states)
-            states = arrays.pop("states")
-        for name in ("rewards", "next_states", "terminals"):
-            if arrays[name] is None:
-                raise InvalidInput(f"{name} is missing")
+        states, arrays = log_of(states, arrays, ("rewards", "next_states", "terminals"))
         cut = arrays["truncations"]
         following = self._following(
             arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities

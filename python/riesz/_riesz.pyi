@@ -257,6 +257,30 @@ class Evaluation:
         n_jobs: int | None = None,
         observer: Callable[..., None] | None = None,
     ) -> Evaluation: ...
+    @staticmethod
+    def improve(
+        states: _Table,
+        rewards: NDArray[np.float32],
+        next_states: _Table,
+        terminals: NDArray[np.bool_],
+        *,
+        settings: dict[str, Any],
+        actions: _Table,
+        n_actions: int,
+        exploration: float,
+        rounds: int,
+        tolerance: float,
+        truncations: NDArray[np.bool_] | None = None,
+        n_jobs: int | None = None,
+        observer: Callable[..., None] | None = None,
+    ) -> Evaluation: ...
+    def action_values(
+        self, states: _Table, count: int, *, n_jobs: int | None = None
+    ) -> NDArray[np.float64]: ...
+    def improved_policy(
+        self, states: _Table, *, n_jobs: int | None = None
+    ) -> NDArray[np.float32]: ...
+    def best_actions(self, states: _Table, *, n_jobs: int | None = None) -> NDArray[np.int64]: ...
     def partial_fit(
         self,
         states: _Table,

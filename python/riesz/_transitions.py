@@ -118,3 +118,19 @@ def logged(dataset: Any) -> dict[str, Any]:
     if not parts:
         raise InvalidInput("states: the data set has no episodes")
     return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def log_of(
+    states: Any, arrays: dict[str, Any], needed: tuple[str, ...]
+) -> tuple[Any, dict[str, Any]]:
+    """Return states and arrays as given, or as a data set has them; those needed are there."""
+    if hasattr(states, "iterate_episodes"):
+        given = [name for name, values in arrays.items() if values is not None]
+        if given:
+            raise InvalidInput(f"a data set has its own {', '.join(given)}: give none")
+        arrays = logged(states)
+        states = arrays.pop("states")
+    for name in needed:
+        if arrays[name] is None:
+            raise InvalidInput(f"{name} is missing")
+    return states, arrays

@@ -332,6 +332,18 @@ SUBJECTS = {
             "checkpoint",
         ),
     ),
+    "PolicyIteration": Subject(
+        riesz.PolicyIteration,
+        {"tol": 1.0, "random_state": 0, "n_jobs": 1},
+        _LOGGED | {"actions": np.arange(40) % 2, "truncations": np.zeros(40, dtype=bool)},
+        {
+            "predict": {"states": X},
+            "policy": {"states": X},
+            "action_values": {"states": X},
+            "value": {"states": X},
+            "save": {"path": "model"},
+        },
+    ),
     "RandomFeatures": Subject(
         riesz.RandomFeatures,
         {"n_components": 16, "random_state": 0, "n_jobs": 1},

@@ -55,7 +55,13 @@ def test_every_estimator_of_columns_is_here():
     }
     # Particle mirror descent hands its data to functions of the user; dynamics take states,
     # actions and next states, several arrays whose columns have the same places.
-    others = {"ParticleMirrorDescent", "HittingTime", "LinearlySolvableControl", "PolicyEvaluator"}
+    others = {
+        "ParticleMirrorDescent",
+        "HittingTime",
+        "LinearlySolvableControl",
+        "PolicyEvaluator",
+        "PolicyIteration",
+    }
     assert with_columns - {name_of(e) for e in ESTIMATORS} == others
 
 

@@ -26,6 +26,7 @@ from riesz import (
     OnlineKernelClassifier,
     OnlineKernelRegressor,
     PolicyEvaluator,
+    PolicyIteration,
     RandomFeatures,
 )
 
@@ -46,11 +47,16 @@ ESTIMATORS = [
     OnlineKernelClassifier,
     OnlineKernelRegressor,
     PolicyEvaluator,
+    PolicyIteration,
     RandomFeatures,
 ]
 SHARED = 23
 # scikit-learn's class takes the number of topics by position too.
-POSITIONAL = [(LatentDirichletAllocation, "n_components"), (PolicyEvaluator, "method")]
+POSITIONAL = [
+    (LatentDirichletAllocation, "n_components"),
+    (PolicyEvaluator, "method"),
+    (PolicyIteration, "method"),
+]
 
 
 def section(cls, title):
@@ -92,6 +98,7 @@ def test_every_fitted_attribute_is_described(cls):
         HittingTime: (X, X[::-1], ends),
         LinearlySolvableControl: (X, ends, X[::-1], ends),
         PolicyEvaluator: (X, None, ends, X[::-1], ends),
+        PolicyIteration: (X, ends, ends, X[::-1], ends),
     }
     estimator = cls(random_state=0, n_jobs=1).fit(*data.get(cls, (X, ends)))
     fitted = {name for name in vars(estimator) if name.endswith("_") and name[0] != "_"}

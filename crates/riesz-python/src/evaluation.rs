@@ -1,15 +1,15 @@
 //! The class `Evaluation`: an evaluated policy.
 
-use crate::arrays::{values, vector, Table, Values};
+use crate::arrays::{matrix, values, vector, Table, Values};
 use crate::attend::{attended, detached};
 use crate::errors::to_py;
 use crate::files::{dictionary, stored};
 use crate::settings::Settings;
-use numpy::{Ix1, Ix2, PyArray1, PyReadonlyArray, PyUntypedArrayMethods};
+use numpy::{Ix1, Ix2, PyArray1, PyArray2, PyReadonlyArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use riesz::driver::CheckpointPolicy;
-use riesz::dynamics::policy_evaluation::{EvaluationOptions, Log, PolicyEvaluation, Successors};
+use riesz::dynamics::policy_evaluation::{EvaluationOptions, Improvement, Log, PolicyEvaluation, Successors};
 
 /// Borrowed truth values, one a row.
 type Flags<'py> = PyReadonlyArray<'py, bool, Ix1>;
@@ -117,6 +117,85 @@ impl Evaluation {
             PolicyEvaluation::begin(&options, &log, control)
         })
         .map(Self)
+    }
+
+    /// Improves a policy until its best actions change no more.
+    #[staticmethod]
+    #[pyo3(signature = (states, rewards, next_states, terminals, *, settings, actions, n_actions, exploration, rounds, tolerance, truncations=None, n_jobs=None, observer=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn improve(
+        py: Python<'_>,
+        states: Table<'_>,
+        rewards: Values<'_>,
+        next_states: Table<'_>,
+        terminals: Flags<'_>,
+        settings: &Bound<'_, PyDict>,
+        actions: Table<'_>,
+        n_actions: usize,
+        exploration: f64,
+        rounds: usize,
+        tolerance: f64,
+        truncations: Option<Flags<'_>>,
+        n_jobs: Option<isize>,
+        observer: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let (options, _) = options(settings)?;
+        let log = Log {
+            states: states.rows()?,
+            actions: Some(actions.rows()?),
+            rewards: values("rewards", &rewards)?,
+            next_states: next_states.rows()?,
+            terminals: values("terminals", &terminals)?,
+            truncations: truncations.as_ref().map(|cut| values("truncations", cut)).transpose()?,
+            discounts: None,
+            ratios: None,
+            successors: Successors::Unknown,
+        };
+        let improvement = Improvement { actions: n_actions, exploration, rounds, tolerance };
+        attended(py, n_jobs, observer.as_ref(), |control| {
+            PolicyEvaluation::improve(&options, improvement, &log, control)
+        })
+        .map(Self)
+    }
+
+    /// Values of all of so many actions, a row for each state.
+    #[pyo3(signature = (states, count, *, n_jobs=None))]
+    fn action_values<'py>(
+        &self,
+        py: Python<'py>,
+        states: Table<'_>,
+        count: usize,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = states.rows()?;
+        let found = detached(py, n_jobs, || self.0.action_values(rows, count))?;
+        matrix(py, found, rows.len())
+    }
+
+    /// Probabilities of the actions of an improved policy, a row for each state.
+    #[pyo3(signature = (states, *, n_jobs=None))]
+    fn improved_policy<'py>(
+        &self,
+        py: Python<'py>,
+        states: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let rows = states.rows()?;
+        let found = detached(py, n_jobs, || self.0.improved_policy(rows))?;
+        matrix(py, found, rows.len())
+    }
+
+    /// Its best actions.
+    #[pyo3(signature = (states, *, n_jobs=None))]
+    fn best_actions<'py>(
+        &self,
+        py: Python<'py>,
+        states: Table<'_>,
+        n_jobs: Option<isize>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let rows = states.rows()?;
+        let found = detached(py, n_jobs, || self.0.best_actions(rows))?;
+        vector(py, found.into_iter().map(|a| a as i64).collect(), rows.len())
     }
 
     /// Learns from further ones.

@@ -18,6 +18,7 @@ mod gram;
 mod hadamard;
 mod kernel_sums;
 mod lanes;
+mod mixed;
 mod path;
 mod products;
 mod radial;
@@ -36,6 +37,7 @@ pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
 };
+pub(crate) use mixed::{mixed_add, mixed_dot, Triangle};
 pub use path::Path;
 pub(crate) use radial::{add_radial_sums, radial_slopes, radial_values, Radial};
 pub use structured::StructuredBlock;
@@ -81,6 +83,30 @@ impl FeatureBlock {
             Kind::Structured(block) => block.shift.len(),
             Kind::Explicit(block) => block.columns,
         }
+    }
+
+    /// The features of some rows times `scale`, one thread, row i of them from i·`stride` on.
+    pub(crate) fn fill_scaled(
+        &self,
+        device: Device,
+        x: &[f32],
+        (out, stride): (&mut [f32], usize),
+        scale: f32,
+    ) -> Result<()> {
+        let m = self.features();
+        match &self.0 {
+            Kind::Dense(block) if dense::Rowwise::suits(block) => {
+                on_device(device, dense::Rowwise { block, x, out, stride, scale });
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut own = vec![0.0; x.len() / self.columns() * m];
+        self.fill(device, x, &mut own)?;
+        for (own, out) in own.chunks_exact(m).zip(out.chunks_exact_mut(stride)) {
+            out.iter_mut().zip(own).for_each(|(out, own)| *out = scale * own);
+        }
+        Ok(())
     }
 
     /// The features of some rows, one thread, row-major.

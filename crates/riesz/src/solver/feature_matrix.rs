@@ -1,6 +1,6 @@
 //! The features of some rows, all at once, and linear systems in them.
 
-use crate::compute::{add_in_order, Device};
+use crate::compute::{add_in_order, Buffer, Device};
 use crate::data::{Rows, TILE};
 use crate::error::{same_columns, Error, Result};
 use crate::kernel::FeatureMap;
@@ -22,7 +22,7 @@ const FEATURES: usize = 256;
 /// the number of threads does not change a digit.
 pub(crate) struct FeatureMatrix {
     features: usize,
-    values: Vec<f32>,
+    values: Buffer<f32>,
 }
 
 impl FeatureMatrix {
@@ -32,7 +32,8 @@ impl FeatureMatrix {
         let block = map.draw(BlockIndex(0))?;
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
-        let mut values = vec![0.0; rows.len() * features];
+        let mut values = Buffer::default();
+        values.resize(rows.len() * features);
         // A call of a user's function is worth it for many rows only.
         let rows = if map.kernel.has_user_part() { TILE } else { ROWS };
         let parts = x.par_chunks(rows * d).zip(values.par_chunks_mut(rows * features));
@@ -47,7 +48,8 @@ impl FeatureMatrix {
         let mut buffer = Vec::new();
         let x = rows.tile(0..rows.len(), &mut buffer);
         room("features of all rows", "n_features", &[rows.len(), features], 4)?;
-        let mut values = vec![0.0; rows.len() * features];
+        let mut values = Buffer::default();
+        values.resize(rows.len() * features);
         let parts = x.par_chunks(ROWS * d).zip(values.par_chunks_mut(ROWS * features));
         parts.try_for_each(|(x, out)| basis.fill(x, out))?;
         Ok(Self { features, values })
@@ -102,6 +104,11 @@ impl FeatureMatrix {
 
     /// The factor of ΦᵀΦ/n + ρI for the first n rows.
     pub(crate) fn factor(&self, n: usize, damping: f64) -> Result<Cholesky> {
+        self.moments(n).factor(damping)
+    }
+
+    /// ΦᵀΦ/n of the first n rows.
+    pub(crate) fn moments(&self, n: usize) -> Moments {
         let (m, share) = (self.features, 1.0 / n.max(1) as f64);
         let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
         let part = |some: &[f32]| {
@@ -111,12 +118,9 @@ impl FeatureMatrix {
             out
         };
         let parts: Vec<Mat<f32>> = self.values[..n * m].par_chunks(TILE * m).map(part).collect();
-        let entry = |i: usize, j: usize| {
-            let sum: f64 = parts.iter().map(|part| f64::from(part[(i, j)])).sum();
-            share * sum + if i == j { damping } else { 0.0 }
-        };
-        let make = || Ok(Mat::from_fn(m, m, |i, j| if i < j { 0.0 } else { entry(i, j) }));
-        Cholesky::of(SINGLE, "ridge", make, &mut || Ok(()))
+        let entry =
+            |i: usize, j: usize| share * parts.iter().map(|part| f64::from(part[(i, j)])).sum::<f64>();
+        Moments(Mat::from_fn(m, m, |i, j| if i < j { 0.0 } else { entry(i, j) }))
     }
 
     /// Φᵀ W Φ/Σ w.
@@ -137,6 +141,21 @@ impl FeatureMatrix {
         };
         let lower = starts.into_par_iter().with_max_len(1).flat_map_iter(part).collect();
         SecondMoments { features: m, lower }
+    }
+}
+
+/// The lower triangle of E φφᵀ over some rows.
+pub(crate) struct Moments(Mat<f64>);
+
+impl Moments {
+    /// The factor of E φφᵀ + ρI.
+    pub(crate) fn factor(&self, damping: f64) -> Result<Cholesky> {
+        let make = || {
+            let mut sum = self.0.clone();
+            (0..sum.nrows()).for_each(|i| sum[(i, i)] += damping);
+            Ok(sum)
+        };
+        Cholesky::of(SINGLE, "ridge", make, &mut || Ok(()))
     }
 }
 

@@ -23,7 +23,12 @@ struct Identity {
     evaluation: EvaluationOptions,
     fingerprint: Fingerprint,
     path: crate::compute::Path,
+    #[serde(default)]
+    revision: u32,
 }
+
+/// Raised where the same settings and transitions lead to other functions or steps than before.
+const REVISION: u32 = 1;
 
 /// What steps have seen.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -97,7 +102,8 @@ impl Watch {
     pub(super) fn new(options: &EvaluationOptions, log: &Log<'_>, length: usize) -> Self {
         let steps = Steps::passes(Phase::Fit, options.passes, length);
         let evaluation = EvaluationOptions { max_time: None, ..options.clone() };
-        let identity = Identity { evaluation, fingerprint: fingerprint(log), path: Device::default().path() };
+        let (fingerprint, path) = (fingerprint(log), Device::default().path());
+        let identity = Identity { evaluation, fingerprint, path, revision: REVISION };
         let every = (options.passes.saturating_mul(length) as u64).div_ceil(ENTRIES).max(1);
         Self { steps, length, every, identity, seen: Seen::default() }
     }
@@ -121,6 +127,11 @@ impl Watch {
         if stored.path != self.identity.path {
             return Err(Error::Checkpoint(
                 "its instruction path (another machine wrote it); its results differ".into(),
+            ));
+        }
+        if stored.revision != self.identity.revision {
+            return Err(Error::Checkpoint(
+                "the version of riesz that wrote it, whose functions are others; begin anew".into(),
             ));
         }
         let step: u64 = container.field("step")?;

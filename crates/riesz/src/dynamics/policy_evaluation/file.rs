@@ -54,6 +54,7 @@ impl Stored for PolicyEvaluation {
         if estimate.is_some() != wanted || evaluation.replicates.is_empty() == wanted {
             return Err(Error::Format("an estimate from episodes is missing, or of another method".into()));
         }
+        evaluation.check_improved()?;
         Ok(evaluation)
     }
 }

@@ -5,6 +5,7 @@ mod choose;
 mod estimate;
 mod file;
 mod importance;
+mod improve;
 mod log;
 mod options;
 mod points;
@@ -13,17 +14,20 @@ mod steps;
 mod value;
 
 pub use estimate::PolicyValue;
+pub use improve::Improvement;
 pub use log::{Log, Successors};
 pub use options::{EvaluationOptions, Functions, Method};
 pub use points::Arguments;
 
 use crate::driver::{Control, Phase, Progress};
+use crate::dynamics::bandwidth;
 use crate::error::{same_columns, Error, Result};
 use crate::operator::{Bellman, Discount};
 use crate::solver::{Moments, Ridges, SaddleClosedForm, PARTS};
 use crate::space::{FeatureExpansion, Linear, NetworkConfig, Nonlinearity, Optimiser};
 use choose::InSpace;
 use importance::Episodes;
+use improve::Improved;
 use points::Prepared;
 use serde::{Deserialize, Serialize};
 use solve::{adapted, solve, Stream, GROUPS};
@@ -66,6 +70,9 @@ struct Header {
     estimate: Option<f64>,
     #[serde(default)]
     history: History,
+    /// How the policy was found, where it was sought.
+    #[serde(default)]
+    improved: Option<Improved>,
 }
 
 /// What a fit chose.
@@ -94,6 +101,8 @@ pub struct EvaluationSummary {
     pub episodes: usize,
     /// Of methods that take steps: how many were taken, and the mean objective since the last entry.
     pub history: Vec<(u64, f64)>,
+    /// Where the policy was improved: after each evaluation, the share of transitions after which another action is best.
+    pub changes: Vec<f64>,
     /// Seed.
     pub seed: u64,
 }
@@ -179,6 +188,7 @@ impl PolicyEvaluation {
             episodes: 0,
             estimate: None,
             history: Vec::new(),
+            improved: None,
         };
         Ok(Self { header, f: None, influences: Vec::new(), replicates: Vec::new(), stream: None })
     }
@@ -227,19 +237,26 @@ impl PolicyEvaluation {
         };
         let zeros = vec![0.0; prepared.log.states.len()];
         prepared.with_transitions(|transitions| {
-            stream.add(saddle.moments_in_parts(transitions, &zeros, PARTS)?);
+            stream.add(match by_some(options, prepared) {
+                true => {
+                    let some = prepared.sample(bandwidth::RACED, options.seed);
+                    saddle.moments_in_parts(some.transitions()?, some.targets(), PARTS)?
+                }
+                false => saddle.moments_in_parts(transitions, &zeros, PARTS)?,
+            });
             control.check(0)?;
             let (mut solution, ridges, error) = solve(options, &stream.parts)?;
             (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
-            let moments = Moments::sum(stream.parts.iter())?;
             if options.method.is_stochastic() {
+                let moments = Moments::sum(stream.parts.iter())?;
                 (solution.theta, self.header.history) =
                     steps::learn(options, prepared, (&basis, &moments), control)?;
             }
             let groups = log::groups(episodes, GROUPS);
             stream.add_scores(saddle.scores(transitions, &zeros, &solution.theta, &groups)?);
-            let influences = solution.influences(&stream.scores);
-            self.influences = influences.into_iter().flatten().map(|q| q / moments.rows).collect();
+            let (influences, rows) =
+                (solution.influences(&stream.scores), (self.header.transitions + zeros.len()) as f64);
+            self.influences = influences.into_iter().flatten().map(|q| q / rows).collect();
             let f = Linear::with_coefficients(basis.clone(), solution.coefficients())?;
             self.f = Some(ValueFunction::Linear(f));
             Ok(stream)
@@ -318,6 +335,7 @@ impl PolicyEvaluation {
             transitions,
             episodes,
             history,
+            improved,
             ..
         } = &self.header;
         EvaluationSummary {
@@ -332,7 +350,16 @@ impl PolicyEvaluation {
             transitions: *transitions,
             episodes: *episodes,
             history: history.clone(),
+            changes: improved.as_ref().map_or_else(Vec::new, |improved| improved.changes.clone()),
             seed: options.seed.0,
         }
     }
+}
+
+/// Whether moments of some transitions are enough: where steps are taken, moments only say how long these may be and how V answers to a
+/// transition. A state of a table, an action or a column that few transitions have may be in none of them, so all are summed there.
+fn by_some(options: &EvaluationOptions, prepared: &Prepared<'_>) -> bool {
+    options.method.is_stochastic()
+        && matches!(options.features, Functions::Atoms | Functions::Random)
+        && !matches!(prepared.arguments, Arguments::OneOf(_))
 }

@@ -101,13 +101,13 @@ pub(super) fn solve(
     }
     let steps = options.iterations;
     let fitted = |moments: &Moments, ridge: f64| moments.solve_fitted(ridge, steps);
-    let square = |moments: &Moments, ridge: f64| moments.solve_square(ridge).map(|solution| solution.theta);
     let (ridge, error) = match (options.ridge, options.method) {
         (Some(ridge), _) => (ridge, None),
         (None, Method::FittedQ) => {
             choose_ridge(parts, NEAR, fitted).map(|(ridge, error)| (ridge, Some(error)))?
         }
-        (None, _) => choose_ridge(parts, NEAR, square).map(|(ridge, error)| (ridge, Some(error)))?,
+        (None, _) => choose_ridge(parts, NEAR, Moments::solve_square_alone)
+            .map(|(ridge, error)| (ridge, Some(error)))?,
     };
     let mut solution = all.solve_square(ridge)?;
     if options.method == Method::FittedQ {

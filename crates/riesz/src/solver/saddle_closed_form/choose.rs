@@ -18,7 +18,8 @@ pub const PARTS: usize = 5;
 /// How candidates for a ridge are compared: two parts of the samples are held out, and the others learnt from; with p_a, p_b the
 /// errors E[φ((T f) − y)] on the two, p_aᵀG⁻¹p_b estimates without bias the squared norm of E[(T f) − y | x] in the span of φ,
 /// whose noise pᵀG⁻¹p would count as error. Four times its own standard error is added, which is about |p_a − p_b|²/(2√K) in that
-/// norm, or a wild f would win by luck. The parts take turns.
+/// norm, or a wild f would win by luck; and an estimate below zero, which no squared norm is, counts as zero: that of a wild f may be far
+/// below, as a few places decide its sign. The parts take turns.
 struct Judge<'a> {
     parts: &'a [Moments],
     norm: Cholesky,
@@ -49,7 +50,11 @@ impl<'a> Judge<'a> {
         });
         let (k, spread) = (a.nrows(), 2.0 / (a.nrows() as f64).sqrt());
         let estimate = |o: usize| -> f64 {
-            (0..k).map(|i| a[(i, o)] * b[(i, o)] + spread * (a[(i, o)] - b[(i, o)]).powi(2)).sum()
+            let square: f64 = (0..k).map(|i| a[(i, o)] * b[(i, o)]).sum();
+            let noise: f64 = (0..k).map(|i| (a[(i, o)] - b[(i, o)]).powi(2)).sum();
+            // Not `max`, which would make zero of what is no number.
+            let square = if square < 0.0 { 0.0 } else { square };
+            square + spread * noise
         };
         (0..a.ncols()).map(estimate).sum()
     }

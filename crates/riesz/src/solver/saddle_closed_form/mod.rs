@@ -7,6 +7,7 @@ pub use choose::{choose_ridge, choose_ridges, PARTS};
 pub use moments::{Moments, Ridges, Solution};
 
 use super::{Addend, Sums};
+use crate::compute::{mixed_add, mixed_dot, Device};
 use crate::data::{Rows, TILE};
 use crate::error::{same_columns, same_rows, Error, Result};
 use crate::operator::{Conditional, Points};
@@ -43,6 +44,16 @@ pub struct SaddleClosedForm<T> {
 
 /// How features of some rows are computed.
 type Fill = fn(&Basis, &[f32], &mut [f32]) -> Result<()>;
+
+/// Features of some rows, and room for them.
+#[derive(Default)]
+struct Tile {
+    x: Vec<f32>,
+    phi: Vec<f32>,
+    psi: Vec<f32>,
+    /// ψ̃.
+    sum: Vec<f32>,
+}
 
 /// Samples whose operator has been asked for its points.
 struct Listed<'a> {
@@ -136,26 +147,29 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
 
     /// φ and ψ̃ of some rows, row-major. φ is ψ at a point where both bases and both rows are the same: not another rounding of it,
     /// which near-dependent atoms would magnify. For the same reason features are combined after `fill` has transformed them.
-    fn features(&self, listed: &Listed<'_>, range: Range<usize>, fill: Fill) -> Result<(Vec<f32>, Vec<f32>)> {
+    fn features(&self, listed: &Listed<'_>, range: Range<usize>, fill: Fill, tile: &mut Tile) -> Result<()> {
         let (n, m) = (range.len(), self.primal.len());
-        let (mut x, mut phi) = (Vec::new(), vec![0.0; n * self.dual.len()]);
-        fill(&self.dual, listed.given.tile(range.clone(), &mut x), &mut phi)?;
-        let (mut psi, mut sum) = (Vec::new(), vec![0.0; n * m]);
-        for Points { rows, factors } in &listed.points {
+        let Tile { x, phi, psi, sum } = tile;
+        phi.resize(n * self.dual.len(), 0.0);
+        fill(&self.dual, listed.given.tile(range.clone(), x), phi)?;
+        sum.resize(n * m, 0.0);
+        for (p, Points { rows, factors }) in listed.points.iter().enumerate() {
             let shared = self.primal.is(&self.dual) && rows.is(&listed.given);
             if !shared {
                 psi.resize(n * m, 0.0);
-                fill(&self.primal, rows.tile(range.clone(), &mut x), &mut psi)?;
+                fill(&self.primal, rows.tile(range.clone(), x), psi)?;
             }
-            let psi = if shared { &phi } else { &psi };
+            let psi = if shared { &*phi } else { &*psi };
             for (i, (sum, psi)) in sum.chunks_exact_mut(m).zip(psi.chunks_exact(m)).enumerate() {
                 let factor = factors.at(range.start + i);
-                if factor != 0.0 {
-                    sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum += factor * psi);
+                match p {
+                    0 => sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum = factor * psi),
+                    _ if factor == 0.0 => {}
+                    _ => sum.iter_mut().zip(psi).for_each(|(sum, psi)| *sum += factor * psi),
                 }
             }
         }
-        Ok((phi, sum))
+        Ok(())
     }
 
     /// The moments of one leaf, on one thread, in single precision.
@@ -163,11 +177,13 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
         let mut sums =
             [(k, k), (k, m), (k, c), (k, c), (m, c)].map(|(rows, columns)| Mat::zeros(rows, columns));
+        let mut features = Tile::default();
         for start in leaf.clone().step_by(TILE) {
             let tile = start..(start + TILE).min(leaf.end);
             let (n, own) = (tile.len(), tile.start * c..tile.end * c);
-            let (phi, psi) = self.features(listed, tile, Basis::fill)?;
-            let [phi, psi] = [(&phi, k), (&psi, m)].map(|(rows, m)| MatRef::from_row_major_slice(rows, n, m));
+            self.features(listed, tile, Basis::fill, &mut features)?;
+            let Tile { phi, sum, .. } = &features;
+            let [phi, psi] = [(phi, k), (sum, m)].map(|(rows, m)| MatRef::from_row_major_slice(rows, n, m));
             let targets = MatRef::from_row_major_slice(&listed.targets[own.clone()], n, c);
             let constants = MatRef::from_row_major_slice(&listed.constants[own], n, c);
             let [gram, others @ ..] = &mut sums;
@@ -195,23 +211,21 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
         let listed = self.list(batch, targets)?;
         let (m, k, c) = (self.primal.len(), self.dual.len(), listed.outputs);
         // θᵀψ = (Tᵀθ)ᵀψ₀ and Σφr = T Σφ₀r for features ψ = Tψ₀: plain ones are cheaper.
-        let theta = self.primal.transposed(theta);
-        let one = |group: &Range<usize>| -> Result<Mat<f64>> {
+        let (theta, device) = (self.primal.transposed(theta), Device::default());
+        let one = |tile: &mut Tile, group: &Range<usize>| -> Result<Mat<f64>> {
             let mut sum = Mat::<f64>::zeros(k, c);
             for start in group.clone().step_by(TILE) {
                 let range = start..(start + TILE).min(group.end);
-                let (phi, psi) = self.features(&listed, range.clone(), Basis::fill_plain)?;
+                self.features(&listed, range.clone(), Basis::fill_plain, tile)?;
                 for (i, at) in (range.start * c..range.end * c).enumerate() {
                     let (i, o) = (i / c, i % c);
-                    let value = |(psi, theta): (&f32, &f64)| f64::from(*psi) * theta;
-                    let value: f64 = psi[i * m..][..m].iter().zip(theta.col_as_slice(o)).map(value).sum();
+                    let value = mixed_dot(device, &tile.sum[i * m..][..m], theta.col_as_slice(o));
                     let residual = value + f64::from(listed.constants[at]) - f64::from(listed.targets[at]);
-                    let sums = sum.col_as_slice_mut(o).iter_mut().zip(&phi[i * k..][..k]);
-                    sums.for_each(|(sum, phi)| *sum += residual * f64::from(*phi));
+                    mixed_add(device, residual, &tile.phi[i * k..][..k], sum.col_as_slice_mut(o));
                 }
             }
             Ok(self.dual.transformed(&sum))
         };
-        groups.par_iter().with_max_len(1).map(one).collect()
+        groups.par_iter().with_max_len(1).map_init(Tile::default, one).collect()
     }
 }

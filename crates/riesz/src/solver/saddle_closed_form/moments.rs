@@ -228,25 +228,27 @@ impl Moments {
     /// θ of the estimating equation E[φ((T f) − y)] = 0 itself, B θ = E[φ(y − c)], for as many functions of the dual as of the
     /// primal basis: LSTD where T is the Bellman residual. The ridge is subtracted from the diagonal of B, which is negative there.
     pub fn solve_square(&self, ridge: f64) -> Result<Solution> {
+        let (system, right) = self.square_system(ridge)?;
+        let m = system.nrows();
+        let inverse = lu::solve(system, Mat::identity(m, m));
+        let theta = finite(lu::product(inverse.as_ref(), right.as_ref()))?;
+        Ok(Solution { theta, sensitivity: inverse.transpose().to_owned() })
+    }
+
+    /// The same θ without what its errors are computed from, at a quarter of the work.
+    pub(crate) fn solve_square_alone(&self, ridge: f64) -> Result<Mat<f64>> {
+        let (system, right) = self.square_system(ridge)?;
+        finite(lu::solve(system, right))
+    }
+
+    fn square_system(&self, ridge: f64) -> Result<(Mat<f64>, Mat<f64>)> {
         non_negative("ridge", ridge)?;
-        let (k, m) = (self.cross.nrows(), self.cross.ncols());
-        if k != m {
-            return Err(Error::Conflict(format!(
-                "{k} equations for {m} unknowns; give both spaces the same basis"
-            )));
-        }
-        let scale = faer::Scale(1.0 / self.rows);
+        self.check_square()?;
+        let (m, scale) = (self.cross.ncols(), faer::Scale(1.0 / self.rows));
         let mut system = &self.cross * scale;
         let mean = (0..m).map(|i| system[(i, i)].abs()).sum::<f64>() / m as f64;
         (0..m).for_each(|i| system[(i, i)] -= ridge * mean);
-        let right = (&self.dual_target - &self.dual_constant) * scale;
-        let inverse = lu::solve(system, Mat::identity(m, m));
-        let theta = lu::product(inverse.as_ref(), right.as_ref());
-        let solution = Solution { theta, sensitivity: inverse.transpose().to_owned() };
-        match solution.theta.as_ref().norm_max().is_finite() {
-            true => Ok(solution),
-            false => Err(Error::NotPositiveDefinite { block: 0, size: m, raise: "ridge" }),
-        }
+        Ok((system, (&self.dual_target - &self.dual_constant) * scale))
     }
 
     /// G⁻¹E[φφ'ᵀ] = I + G⁻¹B for two tables and the Bellman residual without discount: the share of transitions from each state to
@@ -286,6 +288,14 @@ impl Moments {
     pub(super) fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
         (lu::product(self.cross.as_ref(), theta.as_ref()) + &self.dual_constant - &self.dual_target)
             * faer::Scale(1.0 / self.rows)
+    }
+}
+
+/// θ, unless the system that it solves was singular.
+fn finite(theta: Mat<f64>) -> Result<Mat<f64>> {
+    match theta.as_ref().norm_max().is_finite() {
+        true => Ok(theta),
+        false => Err(Error::NotPositiveDefinite { block: 0, size: theta.nrows(), raise: "ridge" }),
     }
 }
 
