@@ -72,6 +72,7 @@ def main() -> None:
                 model = SBEED(
                     "RbfPolicy", Lottery, seed=seed, window=1, n_steps=100, dual_weight=weight,
                     target=target, normalize=False, n_features=64, n_jobs=1, divergence=0.02,
+                    temperature=0.01, iterations=3, buffer_size=10_000,
                 ).learn(options.steps)  # fmt: skip
                 risky = float(np.mean(model.predict(np.zeros(1000, int))[0] == RISKY))
                 value = float(model.values([1])[0])

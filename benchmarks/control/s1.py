@@ -28,8 +28,8 @@ RESULTS = Path(__file__).parent / "results"
 def main() -> None:
     """Measure, or report what was."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--tasks", nargs="*", default=list(tasks.TASKS), choices=list(tasks.TASKS))
+    add, every = parser.add_argument, tasks.TASKS | tasks.DISCRETE
+    add("--tasks", nargs="*", default=list(tasks.TASKS), choices=list(every))
     add("--learners", nargs="*", default=list(tasks.LEARNERS), choices=list(tasks.LEARNERS))
     add("--seeds", type=int, default=5)
     add("--first-seed", type=int, default=0)
@@ -44,7 +44,7 @@ def main() -> None:
         report.print_and_draw(tasks.rows_of(options.report), ("task", "learner"), options.picture)
         return
     for task in options.tasks:
-        steps, gamma = tasks.TASKS[task]
+        steps, gamma = every[task]
         for learner in options.learners:
             own = options.own_discount and learner == "riesz"
             settings = {} if own else {"gamma": gamma}

@@ -19,8 +19,8 @@ import tasks
 
 TASK = "Swimmer-v5"
 GRIDS = {
-    "temperature": (0.001, 0.01, 0.1),
-    "dual_weight": (0.0, 0.004, 0.01, 0.1, 1.0),
+    "temperature": (0.0001, 0.001, 0.01, 0.1),
+    "dual_weight": (0.0, 0.1, 0.5, 1.0),
     "window": (1, 10, 20, 100),
 }
 

@@ -30,6 +30,8 @@ TASKS = {
     "Hopper-v5": Task(1_000_000, 0.995),
     "HalfCheetah-v5": Task(1_000_000, 0.995),
 }
+# Tasks whose actions are to be picked, which not every peer can.
+DISCRETE = {"CartPole-v1": Task(100_000, 0.99), "Acrobot-v1": Task(100_000, 0.99)}
 
 
 def evaluate(model: Any, task: str, episodes: int = 10) -> float:
@@ -90,7 +92,9 @@ def riesz(
     """SBEED; what was learnt is kept in `folder`, from which an interrupted run goes on."""
     from riesz import SBEED
 
-    name = "-".join([task, str(seed), *(f"{k}={v}" for k, v in sorted(settings.items()))])
+    name = "-".join(
+        [task, str(steps), str(seed), *(f"{k}={v}" for k, v in sorted(settings.items()))]
+    )
     folder.mkdir(parents=True, exist_ok=True)
     model = SBEED("RbfPolicy", task, seed=seed, **settings)
     model.learn(

@@ -20,6 +20,8 @@ _Self = TypeVar("_Self", bound="Learning")
 
 # Steps of all environments between two updates, unless n_steps says how many of each.
 _COLLECTED = 2_000
+# Steps that are remembered at least, unless buffer_size says how many.
+_REMEMBERED = 2 * _COLLECTED
 
 
 class Learning:
@@ -69,6 +71,8 @@ class Learning:
         columns, bounds = observation_columns(observations), action_bounds(actions)
         if self._agent is None:
             settings = {**self._changes, "environments": environments}
+            if self._n_steps is not None and self._given["form"] == "stabilised":
+                settings.setdefault("capacity", max(_REMEMBERED, 2 * self._n_steps * environments))
             self._agent = agent_of(self._given["form"], columns, bounds, self.seed, settings)
         summary = self._agent.summary()
         own: Any = summary.get("box", summary.get("discrete"))

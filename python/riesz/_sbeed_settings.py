@@ -19,6 +19,7 @@ _NUMBERS = {
     "dual_weight": "smoothing.dual_weight",
     "damping": "damping",
     "most_ratio": "most_ratio",
+    "last_log_std": "last_log_deviation",
 }
 _CHOICES = {
     "policy": ("RbfPolicy", "MlpPolicy"),
@@ -49,7 +50,7 @@ def changes(given: dict[str, Any]) -> dict[str, Any]:
         if given[name] is not None:
             found[place] = count(name, given[name])
     for name, place in _NUMBERS.items():
-        if given[name] is not None:
+        if given.get(name) is not None:
             found[place] = _finite(name, given[name])
     if given["log_std"] is not None:
         found["log_deviation"] = _several("log_std", given["log_std"], 3)

@@ -202,6 +202,15 @@ fn every_form_learns_to_follow() {
         let mean = (0..21).map(|i| error(i as f32 / 10.0 - 1.0)).sum::<f64>() / 21.0;
         // Not having learnt is an action of zero, whose mean error is 0.52.
         assert!(mean < if name == "published" { 0.4 } else { 0.1 }, "{name}: {mean}");
+        // What each damping gained is part of a file, and the deviation of actions ends at its last bound.
+        let bytes = agent.to_bytes().unwrap();
+        let ended = |mut agent: Sbeed| {
+            quietly(|control| agent.learn(1.0, control)).unwrap();
+            agent
+        };
+        let (one, other) = (ended(agent), ended(Sbeed::from_bytes(&bytes).unwrap()));
+        assert_eq!(one.to_bytes().unwrap(), other.to_bytes().unwrap(), "{name}");
+        assert_eq!(one.log_deviation() == Some(vec![-1.5]), name != "published");
     }
 }
 
@@ -214,6 +223,7 @@ fn what_does_not_fit_is_refused_by_name() {
     assert!(refused(options(), unbounded).contains("RescaleAction"));
     assert!(refused(options(), Actions::Discrete { count: 1, start: 0 }).contains("actions"));
     assert!(refused(Options { iterations: 0, ..options() }, PICK).contains("iterations"));
+    assert!(refused(Options { iterations: 1_000_000, ..options() }, PICK).contains("iterations"));
     assert!(refused(Options { log_deviation: (1.0, -1.0, 0.0), ..options() }, PICK).contains("log_std"));
     let smoothing = Smoothing { temperature: 0.1, dual_weight: 1.5 };
     assert!(refused(Options { smoothing, ..options() }, PICK).contains("dual_weight"));

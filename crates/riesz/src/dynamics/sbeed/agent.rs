@@ -1,6 +1,7 @@
 //! An agent: it acts, remembers and learns.
 
 use super::iteration::{followers, Experience, Iteration, ValueFit};
+use super::metric::Metric;
 use super::saddle::Saddle;
 use super::{
     Actions, After, Approximator, Critic, DualActions, Form, Gathered, Head, Inputs, Learned, Options,
@@ -288,7 +289,7 @@ impl Sbeed {
             Some(count) => Approximator::zero(dual.form.basis(d, median, part(3))?.per_action(count)?, 1),
             None => dual.form.build(width, 1, median_of(&pairs, width, *seed)?, part(3))?,
         };
-        Ok(Learned { policy: Policy { body, head: self.head() }, value, dual })
+        Ok(Learned { policy: Policy { body, head: self.head() }, value, dual, gains: Vec::new() })
     }
 
     /// How many actions there are, where ρ has a function of the state for each: one that looks at the first action, on features,
@@ -374,9 +375,9 @@ impl Sbeed {
             _ => ValueFit::Steps,
         };
         let states = learned.policy.body.prepare(states)?;
-        let damping = options.damping / options.policy.unit();
         let phi = states.features().filter(|_| matches!(learned.policy.head, Head::Gaussian { .. }));
-        let fisher = phi.map(|phi| phi.factor(n, damping)).transpose()?;
+        let metric =
+            phi.map(|phi| Metric::new(phi, n, options.damping, options.policy.unit())).transpose()?;
         let unit = self.reward_unit();
         Ok(Experience {
             windows,
@@ -384,7 +385,7 @@ impl Sbeed {
             actions,
             log_behaviour,
             states,
-            fisher,
+            metric,
             followers,
             value_states,
             value_fit,
@@ -434,10 +435,13 @@ impl Stored for Sbeed {
         self.returns.store(container, "returns")?;
         container.insert("discounted", vec![self.discounted.len()], self.discounted.clone())?;
         self.replay.store(container)?;
-        if let Some(Learned { policy, value, dual }) = &self.learned {
+        if let Some(Learned { policy, value, dual, gains }) = &self.learned {
             policy.store(container)?;
             value.store(container, "value")?;
             dual.store(container, "dual")?;
+            if !gains.is_empty() {
+                container.insert("damping_gains", vec![gains.len()], gains.clone())?;
+            }
         }
         Ok(())
     }
@@ -489,5 +493,10 @@ fn restore_learned(container: &mut Container, header: &Header) -> Result<Learned
             "the functions of an agent do not fit its observations and actions".into(),
         ));
     }
-    Ok(Learned { policy, value, dual })
+    // Only where a damping was chosen.
+    let gains = match container.f64s("damping_gains").map_or(0, |(_, found)| found.len()) {
+        0 => Vec::new(),
+        count => container.take_f64s("damping_gains", &[count])?,
+    };
+    Ok(Learned { policy, value, dual, gains })
 }

@@ -133,6 +133,17 @@ impl Head {
         2.0
     }
 
+    /// The head with other bounds, and its parameters within them.
+    pub(super) fn bounded(&self, bounds: (f64, f64)) -> Self {
+        match self {
+            Self::Gaussian { log_deviation, .. } => {
+                let log_deviation = log_deviation.iter().map(|l| l.clamp(bounds.0, bounds.1)).collect();
+                Self::Gaussian { log_deviation, bounds }
+            }
+            Self::Softmax => Self::Softmax,
+        }
+    }
+
     /// The head whose parameters have moved, within their bounds.
     pub fn moved(&self, size: f64, direction: &[f64]) -> Self {
         match self {

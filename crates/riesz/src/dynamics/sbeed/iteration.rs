@@ -1,11 +1,11 @@
 //! One iteration: V, ρ, and a step of the policy.
 
 use super::approximator::{Approximator, Inputs, Regression};
+use super::metric::Metric;
 use super::saddle::Saddle;
 use super::{After, Critic, Options, Policy, PolicyStep, Sample, Score, Target, Windows};
 use crate::driver::{Again, Batches};
 use crate::error::{Error, Result};
-use crate::linalg::Cholesky;
 use crate::solver::{Solver, StepInfo};
 
 /// What is learnt.
@@ -17,6 +17,8 @@ pub struct Learned {
     pub value: Approximator,
     /// ξ = ρ − V: how much more an action brings than the state alone says.
     pub dual: Approximator,
+    /// What each damping that is tried would have gained so far; none where one is given.
+    pub gains: Vec<f64>,
 }
 
 /// Steps that are looked at again and again, with the features of their states.
@@ -29,7 +31,7 @@ pub(super) struct Experience {
     /// The states s.
     pub(super) states: Inputs,
     /// E[φφᵀ] + νI of the features of the policy, factorised.
-    pub(super) fisher: Option<Cholesky>,
+    pub(super) metric: Option<Metric>,
     /// Where the states that follow stand among those V takes.
     pub(super) followers: Vec<Option<usize>>,
     /// The states s as V takes them, and after them those that follow unseen ends.
@@ -107,6 +109,8 @@ pub(super) struct Iteration<'a> {
     pub(super) behind: f64,
 }
 
+/// Added to the Fisher information of a policy that has no closed form, unless another number is given.
+const DAMPING: f64 = 1e-3;
 /// Most halvings of a step.
 const HALVINGS: usize = 12;
 /// How far KL may exceed its bound.
@@ -119,6 +123,7 @@ impl Solver for Iteration<'_> {
 
     fn step(&self, state: &mut Learned, seen: &Experience) -> Result<Progressed> {
         let smoothing = self.options.smoothing;
+        state.policy.head = state.policy.head.bounded(self.options.bounds(self.behind));
         let outputs = state.policy.evaluate(&seen.states)?;
         let log = state.policy.log_probabilities(&outputs, &seen.actions);
         let gains = smoothing.gains(&seen.rewards, &log);
@@ -240,9 +245,10 @@ impl Iteration<'_> {
         sample: &Sample<'_>,
     ) -> Result<(f64, f64)> {
         let options = self.options;
-        let metric = (options.damping / options.policy.unit(), seen.fisher.as_ref());
+        let metric = (options.damping.unwrap_or(DAMPING) / options.policy.unit(), seen.metric.as_ref());
         let asked = (outputs, &seen.actions[..]);
-        let direction = state.policy.natural_gradient(&seen.states, asked, weights, metric)?;
+        let Learned { policy, gains, .. } = state;
+        let direction = policy.natural_gradient(&seen.states, asked, weights, metric, gains)?;
         if !(direction.square.is_finite() && direction.square > 0.0) {
             return Ok((0.0, 0.0));
         }

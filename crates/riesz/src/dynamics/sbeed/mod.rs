@@ -20,6 +20,7 @@ mod agent;
 mod approximator;
 mod head;
 mod iteration;
+mod metric;
 mod objective;
 mod options;
 mod policy;

@@ -1,5 +1,6 @@
 //! Settings of SBEED.
 
+use super::head::MOST;
 use super::{Approximator, Head, Horizon, Smoothing};
 use crate::error::{in_range, non_negative, positive, Error, Result};
 use crate::kernel::{FeatureMap, KernelSpec, Scaling};
@@ -202,6 +203,9 @@ pub enum PolicyStep {
     Fixed(f64),
 }
 
+/// Most steps of a critic in one update: settings that come from a file must not keep a reader busy for good.
+const MOST_PASSES: usize = 100_000;
+
 /// Settings of SBEED.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
@@ -211,8 +215,8 @@ pub struct Options {
     pub smoothing: Smoothing,
     /// What the mean, or the logits, of the policy are.
     pub policy: Form,
-    /// Added to the Fisher information.
-    pub damping: f64,
+    /// Added to the Fisher information; `None` chooses it by steps that were held out, for a Gaussian policy on features.
+    pub damping: Option<f64>,
     /// How V is learnt.
     pub value: Critic,
     /// How ρ is.
@@ -229,6 +233,8 @@ pub struct Options {
     pub most_ratio: Option<f64>,
     /// log σ at first, and its bounds.
     pub log_deviation: (f64, f64, f64),
+    /// Where the upper bound of log σ ends, falling evenly in the course of learning; `None` leaves it where it is.
+    pub last_log_deviation: Option<f64>,
     /// Iterations after every collection of steps.
     pub iterations: usize,
     /// Environments side by side.
@@ -252,9 +258,9 @@ impl Options {
         };
         Self {
             horizon: Horizon { discount: 0.99, steps: 200, trace: 0.95 },
-            smoothing: Smoothing { temperature: 0.01, dual_weight: 0.1 },
+            smoothing: Smoothing { temperature: 0.001, dual_weight: 0.1 },
             policy: Form::Features { count: 128, bandwidth: 1.5 },
-            damping: 1e-3,
+            damping: None,
             value: critic(192, 0.6),
             dual: critic(128, 1.0),
             dual_actions: DualActions::First,
@@ -262,10 +268,11 @@ impl Options {
             score: Score::First,
             step: PolicyStep::Divergence(0.01, 0.001),
             most_ratio: Some(2.0),
-            log_deviation: (-0.5, -2.5, 0.0),
-            iterations: 3,
+            log_deviation: (-0.5, -1.5, 0.0),
+            last_log_deviation: Some(-1.5),
+            iterations: 2,
             environments: 10,
-            capacity: 10_000,
+            capacity: 4_000,
             standardised: (true, true),
             seed,
         }
@@ -282,7 +289,9 @@ impl Options {
         };
         Self {
             horizon: Horizon { discount: 0.995, steps: 10, trace: 1.0 },
+            smoothing: Smoothing { temperature: 0.01, dual_weight: 0.1 },
             policy: Form::Features { count: 128, bandwidth: 1.0 },
+            damping: Some(1e-3),
             value: critic.clone(),
             dual: critic,
             dual_actions: DualActions::Window,
@@ -291,21 +300,34 @@ impl Options {
             step: PolicyStep::Fixed(0.005),
             most_ratio: None,
             log_deviation: (0.0, -10.0, 10.0),
+            last_log_deviation: None,
+            iterations: 3,
+            capacity: 10_000,
             ..Self::new(seed)
         }
+    }
+
+    /// The bounds of log σ when a part `behind` of the learning is over.
+    pub(super) fn bounds(&self, behind: f64) -> (f64, f64) {
+        let (_, low, high) = self.log_deviation;
+        let fall = self.last_log_deviation.map_or(0.0, |last| (high - last).max(0.0));
+        (low, (high - behind * fall).max(low))
     }
 
     /// Refuses settings outside their domain.
     pub fn check(&self) -> Result<()> {
         self.horizon.check()?;
         self.smoothing.check()?;
-        non_negative("damping", self.damping)?;
+        self.damping.map_or(Ok(0.0), |damping| non_negative("damping", damping))?;
         for critic in [&self.value, &self.dual] {
             non_negative("ridge", critic.ridge)?;
             in_range("sweeps", critic.sweeps as f64, (1..=1_000).contains(&critic.sweeps), "[1, 1000]")?;
             let steps = critic.descent.0;
             in_range("critic_steps", steps as f64, (1..=100_000).contains(&steps), "[1, 100000]")?;
             positive("learning_rate", critic.descent.1)?;
+            let passes = self.iterations.saturating_mul(critic.sweeps).saturating_mul(steps);
+            let most = "what makes at most 100,000 steps of V, and of rho, in an update (iterations x sweeps x steps)";
+            in_range("iterations", self.iterations as f64, (1..=MOST_PASSES).contains(&passes), most)?;
         }
         for form in [&self.policy, &self.value.form, &self.dual.form] {
             if let Form::Features { bandwidth, .. } = form {
@@ -326,8 +348,9 @@ impl Options {
         }
         let (start, low, high) = self.log_deviation;
         Head::Gaussian { log_deviation: vec![start], bounds: (low, high) }.check()?;
+        let last = self.last_log_deviation.unwrap_or(low);
+        in_range("last_log_std", last, last.abs() <= MOST, "[-100, 100]")?;
         self.most_ratio.map_or(Ok(0.0), |most| positive("most_ratio", most))?;
-        positive("iterations", self.iterations as f64)?;
         Ok(())
     }
 }

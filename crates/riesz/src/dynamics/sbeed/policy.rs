@@ -1,13 +1,13 @@
 //! Policies, and how they follow an advantage.
 
 use super::approximator::{Approximator, Inputs};
+use super::metric::Metric;
 use super::Head;
 use crate::error::Result;
 use crate::linalg::conjugate_gradients::{truncated, Stop};
-use crate::linalg::{dot, Cholesky};
+use crate::linalg::dot;
 use crate::model::Container;
 use crate::random::Address;
-use crate::solver::solve;
 
 /// π(a|s): a function of the state, and a distribution that is given by its outputs.
 #[derive(Clone, Debug)]
@@ -60,24 +60,26 @@ impl Policy {
     /// The natural gradient F⁻¹ E[ w ∇log π(a|s) ], F = E[ ∇log π ∇log πᵀ ] under π.
     ///
     /// Where g is linear in features and the head Gaussian, F = E[φφᵀ] ⊗ diag(1/σ²) and the solution is closed,
-    /// dθ = (E[φφᵀ] + νI)⁻¹ E[ φ w (a − g)ᵀ ], with the `factor` of E[φφᵀ] + νI; else it is that of `ITERATIONS` conjugate
+    /// dθ = (E[φφᵀ] + νI)⁻¹ E[ φ w (a − g)ᵀ ], in the `metric` E[φφᵀ] + νI; else it is that of `ITERATIONS` conjugate
     /// gradients on Jᵀ H J + νI. That of log σ is ½E[ w ((a − g)²/σ² − 1) ].
     pub(super) fn natural_gradient(
         &self,
         inputs: &Inputs,
         (outputs, actions): (&[f64], &[f64]),
         weights: &[f64],
-        (damping, factor): (f64, Option<&Cholesky>),
+        (damping, metric): (f64, Option<&Metric>),
+        gains: &mut Vec<f64>,
     ) -> Result<Direction> {
         let (p, n) = (self.outputs(), weights.len() as f64);
         let shares: Vec<f64> = weights.iter().map(|w| w / n).collect();
         let (mut scores, own) = self.head.scores(p, outputs, actions, &shares);
         let head: Vec<f64> = own.iter().map(|g| g / self.head.own_fisher()).collect();
-        let body = match (&self.head, factor) {
-            (Head::Gaussian { log_deviation, .. }, Some(factor)) => {
+        let body = match (&self.head, metric) {
+            (Head::Gaussian { log_deviation, .. }, Some(metric)) => {
                 let scale = |i: usize| (2.0 * log_deviation[i % p]).exp();
                 scores.iter_mut().enumerate().for_each(|(i, score)| *score *= scale(i));
-                solve(factor, &self.body.adjoint(inputs, &scores)?, p)
+                let precisions: Vec<f64> = log_deviation.iter().map(|l| (-2.0 * l).exp()).collect();
+                metric.solve(&self.body, inputs, (&scores, &precisions), gains)?
             }
             _ => {
                 let right = self.body.adjoint(inputs, &scores)?;
