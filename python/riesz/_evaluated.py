@@ -1,9 +1,11 @@
 """What estimators around a value function share."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from riesz._errors import InvalidInput
 from riesz._progress import progress
@@ -55,7 +57,7 @@ class Evaluated(Rows, Saved[Any]):
         if isinstance(features, str) and features == "auto":
             features = "table" if table and have_a_table(states) else "atoms"
         with progress(self.verbose) as observer:
-            return learn(
+            evaluation = learn(
                 rows,
                 rewards,
                 after,
@@ -65,6 +67,10 @@ class Evaluated(Rows, Saved[Any]):
                 observer=observer,
                 **others,
             )
+        for kind, text in evaluation.summary()["remarks"]:
+            category = ConvergenceWarning if kind == "unconverged" else UserWarning
+            warnings.warn(text, category, stacklevel=4)
+        return evaluation
 
     def _further(self, *arrays: Any, settings: dict[str, Any], **others: Any) -> Evaluation:
         """Learn from further transitions of a stream, whose settings are those of the first."""

@@ -42,8 +42,11 @@ class Lanes(Protocol):
         """Return sums of rewards and lengths of episodes that have ended since the last call."""
 
 
-def lanes_of(env: Any, n_envs: int) -> Lanes:
-    """Return the environments that a user means."""
+def lanes_of(env: Any, n_envs: int, *, staggered: bool) -> Lanes:
+    """Return the environments that a user means.
+
+    Those that are made here break their first episodes off at different times where `staggered`.
+    """
     try:
         import gymnasium
         from gymnasium.vector import VectorEnv
@@ -59,11 +62,11 @@ def lanes_of(env: Any, n_envs: int) -> Lanes:
         raise InvalidInput(f"n_envs = {shown(n_envs)} is outside [1, 2^16]")
     if isinstance(env, str):
         try:
-            return _Singles([gymnasium.make(env) for _ in range(n_envs)])
+            return _Singles([gymnasium.make(env) for _ in range(n_envs)], staggered=staggered)
         except gymnasium.error.Error as error:
             raise InvalidInput(f"env = {shown(env)}: {error}") from None
     if callable(env):
-        return _Singles([env() for _ in range(n_envs)])
+        return _Singles([env() for _ in range(n_envs)], staggered=staggered)
     raise InvalidInput(
         f"env = {shown(env)} should be the name of an environment, a gymnasium.Env or VectorEnv, a"
         " VecEnv of Stable-Baselines3, or a function that makes one"
@@ -86,7 +89,10 @@ class _Counted:
             self._lengths[i] += 1
             if end:
                 self._ended.append((float(self._sums[i]), int(self._lengths[i])))
-                self._sums[i], self._lengths[i] = 0, 0
+                self.forget(i)
+
+    def forget(self, i: int) -> None:
+        self._sums[i], self._lengths[i] = 0, 0
 
     def episodes(self) -> list[tuple[float, int]]:
         ended, self._ended = self._ended, []
@@ -94,34 +100,51 @@ class _Counted:
 
 
 class _Singles(_Counted):
-    """Single environments, one after the other."""
+    """Single environments, one after the other.
 
-    def __init__(self, environments: list[Any]) -> None:
+    Where episodes have a time limit and they are `staggered`, the first of environment i is broken
+    off after i/n of it, i = 1, ..., n - 1: else episodes that all last as long would begin together
+    for good, and most updates see no beginning at all.
+    """
+
+    def __init__(self, environments: list[Any], *, staggered: bool = False) -> None:
         super().__init__(len(environments))
         self._environments = environments
         self.env = environments[0]
         self.observation_space = self.env.observation_space
         self.action_space = self.env.action_space
         self.n_envs = len(environments)
+        # Steps until the first episode of each is broken off; none where zero.
+        self._first = [0] * self.n_envs
+        for i, env in enumerate(environments[:-1] if staggered else []):
+            limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or 0
+            self._first[i] = (i + 1) * limit // self.n_envs
+        self._left = [0] * self.n_envs
 
     def reset(self, seeds: Sequence[int]) -> Rows:
         self.begin()
+        self._left = list(self._first)
         pairs = zip(self._environments, seeds, strict=True)
         return self._rows([env.reset(seed=seed)[0] for env, seed in pairs])
 
     def step(self, actions: NDArray[Any]) -> tuple[Step, Rows]:
         following: list[Any] = []
         now: list[Any] = []
-        results: list[tuple[float, bool, bool]] = []
-        for env, action in zip(self._environments, actions, strict=True):
+        results: list[tuple[float, bool, bool, bool]] = []
+        for i, (env, action) in enumerate(zip(self._environments, actions, strict=True)):
             seen, reward, terminated, truncated, _ = env.step(action)
             following.append(seen)
-            results.append((float(reward), bool(terminated), bool(truncated)))
-            now.append(env.reset()[0] if terminated or truncated else seen)
-        rewards, terminated_all, truncated_all = map(np.array, zip(*results, strict=True))
+            ended = bool(terminated or truncated)
+            self._left[i] = 0 if ended else self._left[i] - 1
+            broken = not ended and self._left[i] == 0
+            results.append((float(reward), bool(terminated), bool(truncated), broken))
+            now.append(env.reset()[0] if ended or broken else seen)
+        rewards, ends, cuts, broken_all = map(np.array, zip(*results, strict=True))
         environments = list(range(self.n_envs))
-        self.count(environments, rewards, terminated_all | truncated_all)
-        step = Step(environments, self._rows(following), rewards, terminated_all, truncated_all)
+        self.count(environments, rewards, ends | cuts)
+        for place in np.flatnonzero(broken_all):
+            self.forget(int(place))
+        step = Step(environments, self._rows(following), rewards, ends, cuts | broken_all)
         return step, self._rows(now)
 
     def _rows(self, observations: list[Any]) -> Rows:

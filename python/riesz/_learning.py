@@ -63,7 +63,10 @@ class Learning:
         known = self._given["n_envs"]
         if self._agent is not None:
             known = self._agent.summary()["environments"]
-        lanes = lanes_of(env, known)
+        staggered = self._given.get("staggered")
+        if staggered is None:
+            staggered = self._given["form"] == "stabilised"
+        lanes = lanes_of(env, known, staggered=flag("staggered", staggered))
         self._set_spaces(lanes.observation_space, lanes.action_space, lanes.n_envs)
         self._lanes, self._observations = lanes, None
 

@@ -1,5 +1,6 @@
 """Control whose cost is how far it moves the dynamics."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from riesz._transitions import finite_of, flags_of, same_rows
 
 # Desirabilities below, which the learnt function may have, count as this: no cost exceeds 27.7.
 _LEAST = 1e-12
+# Groups of transitions at most, and rows of a group at least, to see how far Z can be told.
+_MOST_GROUPS, _LEAST_ROWS = 64, 100
 
 
 @documented
@@ -36,6 +39,8 @@ class LinearlySolvableControl(Evaluated):
     $evaluated
     n_episodes_ : int
         Ends of the log, and the transitions after the last of them.
+    reach_ : float
+        Costs to go above are not told by the log: Z solves its equation there no longer.
 
     Notes
     -----
@@ -130,7 +135,18 @@ class LinearlySolvableControl(Evaluated):
             settings={"method": "dual_embedding", "discount": 1.0},
             discounts=np.exp(-q).astype(np.float32),
         )
-        return self._fitted(evaluation)
+        self._fitted(evaluation)
+        following = np.where(ends, np.exp(-last), self._model_value(next_states, "next_states"))
+        self.reach_ = _reach(self.desirability(states), np.exp(-q) * following)
+        return self
+
+    def _note(self) -> dict[str, Any]:
+        return super()._note() | {"reach": None if np.isinf(self.reach_) else self.reach_}
+
+    def _read_task(self, model: Any, note: dict[str, Any]) -> None:
+        super()._read_task(model, note)
+        reach = note.get("reach")
+        self.reach_ = np.inf if reach is None else float(reach)
 
     def desirability(self, states: ArrayLike) -> NDArray[np.float64]:
         """Return ``Z(s)`` as it was learnt.
@@ -150,6 +166,9 @@ class LinearlySolvableControl(Evaluated):
     def value(self, states: ArrayLike) -> NDArray[np.float64]:
         """Return the cost to go of the best control, ``-log Z(s)``.
 
+        Z is learnt to an absolute accuracy, so that large costs are told less well than small ones:
+        a warning says where they are above `reach_`.
+
         Parameters
         ----------
         states : array-like of shape (n,) or (n, d)
@@ -158,9 +177,11 @@ class LinearlySolvableControl(Evaluated):
         Returns
         -------
         ndarray of shape (n,)
+            NaN for states of a table that no transition leaves, where there is nothing to go.
         """
-        costs: NDArray[np.float64] = -np.log(np.maximum(self.desirability(states), _LEAST))
-        return costs
+        z = self._reliable(states, "states")
+        costs: NDArray[np.float64] = -np.log(np.maximum(z, _LEAST))
+        return np.where(self._never_left(z), np.nan, costs)
 
     def control(
         self,
@@ -176,7 +197,8 @@ class LinearlySolvableControl(Evaluated):
         candidates : array-like of shape (n, k, d), or (n, k) for states of one column
             For each of n states, k draws of what follows it.
         terminals : array-like of bool of shape (n, k), optional
-            Whether the process ends there; nowhere unless given.
+            Whether the process ends there; nowhere unless given. Candidates of a table that the log
+            never leaves need it.
         final_costs : array-like of shape (n, k), optional
             What the end costs, where it is one; zero unless given.
 
@@ -191,7 +213,9 @@ class LinearlySolvableControl(Evaluated):
         if points.ndim != 3:
             raise InvalidInput(f"candidates has shape {points.shape}; expected (n, k, d)")
         shape = points.shape[:2]
-        z = self._model_value(points.reshape(-1, points.shape[2]), "candidates").reshape(shape)
+        flat = points.reshape(-1, points.shape[2])
+        z = self._reliable(flat, "candidates", terminals).reshape(shape)
+        unknown = self._never_left(z)
         if terminals is not None:
             last = (
                 np.zeros(shape)
@@ -200,14 +224,60 @@ class LinearlySolvableControl(Evaluated):
             )
             ends = flags_of("terminals", np.ravel(_shaped("terminals", terminals, shape)))
             z = np.where(ends.reshape(shape), np.exp(-last), z)
+            unknown &= ~ends.reshape(shape)
         elif final_costs is not None:
             raise InvalidInput("final_costs are for candidates that end: give terminals")
+        if unknown.any():
+            row, column = np.argwhere(unknown)[0]
+            raise InvalidInput(
+                f"candidates has {points[row, column, 0]} at row {row}, a state that no transition"
+                " of the log leaves: say by terminals whether the process ends there"
+            )
         z = np.maximum(z, _LEAST)
         shares: NDArray[np.float64] = z / z.sum(axis=1, keepdims=True)
         return shares
 
     def _model_value(self, states: ArrayLike, name: str) -> Any:
         return self._model.value(self._states(states, name), n_jobs=self.n_jobs)
+
+    def _never_left(self, z: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether states of a table have no transition of their own: their Z was never moved."""
+        return np.asarray((z == 0) & (self.bandwidth_ is None))
+
+    def _reliable(
+        self, states: ArrayLike, name: str, ends: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Return Z; warn where that of a state that goes on is too small to be told."""
+        z: NDArray[np.float64] = self._model_value(states, name)
+        lost = (z < np.exp(-self.reach_)) & ~self._never_left(z)
+        if ends is not None and np.size(ends) == len(lost):
+            lost &= ~np.ravel(ends).astype(bool)
+        if lost.any():
+            warnings.warn(
+                f"{lost.sum()} of {len(lost)} {name} have costs above {self.reach_:.1f} (reach_),"
+                " which this log does not tell: more transitions, or more functions (n_features),"
+                " reach further",
+                stacklevel=3,
+            )
+        return z
+
+
+def _reach(z: NDArray[np.float64], following: NDArray[np.float64]) -> float:
+    """Return the cost -log Z above which Z(s) = exp(-q) E[Z(s') | s] does not hold.
+
+    Transitions are grouped by Z(s). In a group where it holds, Z and `following`, exp(-q) Z(s'),
+    have the same mean, but for a quarter of it and three standard errors. Where many have the same
+    Z, chance decides which group they are in, not their place in the log.
+    """
+    order = np.random.default_rng(0).permutation(len(z))
+    order = order[np.argsort(-z[order], kind="stable")]
+    groups = max(1, min(_MOST_GROUPS, len(z) // _LEAST_ROWS))
+    for group in np.array_split(order, groups):
+        rest = z[group] - following[group]
+        off = abs(rest.mean()) - 3 * rest.std() / np.sqrt(len(group))
+        if z[group].mean() <= 0 or off > z[group].mean() / 4:
+            return float(-np.log(max(z[group[0]], _LEAST)))
+    return float(np.inf)
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -24,6 +24,9 @@ from riesz._transitions import (
     table_of,
 )
 
+# Methods that estimate from whole episodes.
+_EPISODIC = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
+
 
 @dataclass(frozen=True)
 class PolicyValue:
@@ -379,6 +382,11 @@ class PolicyEvaluator(Evaluated):
         level = number("confidence", confidence)
         at: tuple[Any, ...] = ()
         if initial_states is not None:
+            if self.method in _EPISODIC:
+                raise InvalidInput(
+                    f"initial_states: method = {self.method!r} knows where the episodes of the log"
+                    " begin, and has its value there alone; give none"
+                )
             rows = self._states(initial_states, "initial_states")
             at = rows, *self._choice(initial_states, actions, probabilities)
         value, low, high = self._model.estimate(*at, confidence=level, n_jobs=self.n_jobs)

@@ -49,6 +49,10 @@ class SBEED(Learning):
         Steps of each environment between two updates; 2,000 of all environments together.
     n_envs : int, default=10
         Environments that are made where `env` is a name or a function.
+    staggered : bool, optional
+        Whether environments that are made here, and have a time limit, break their first episodes
+        off at different times, so that not all episodes begin together for good. True, but not as
+        published.
     buffer_size : int, optional
         Steps that are remembered; 4,000, or those of two updates where they are more.
     iterations : int, optional
@@ -127,6 +131,7 @@ class SBEED(Learning):
         dual_weight: float | None = None,
         n_steps: int | None = None,
         n_envs: int = 10,
+        staggered: bool | None = None,
         buffer_size: int | None = None,
         iterations: int | None = None,
         divergence: float | tuple[float, float] | None = None,

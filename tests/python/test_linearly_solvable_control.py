@@ -79,6 +79,40 @@ def test_files(tmp_path):
     assert np.array_equal(copy.value([0, 1, 2]), found.value([0, 1, 2]))
 
 
+def walk(scale=1):
+    """Return transitions of a walk on 0, ..., 30 that ends at either end and costs 1 a step."""
+    rng = np.random.default_rng(0)
+    here = rng.integers(1, 30, 30_000)
+    after = here + rng.choice([-1, 1], 30_000)
+    return here / scale, np.ones(30_000), after / scale, (after == 0) | (after == 30)
+
+
+def test_goals_have_no_cost_to_go_and_need_terminals():
+    found = LinearlySolvableControl(random_state=0, n_jobs=1).fit(
+        *(column if column.dtype == bool else column.astype(int) for column in walk())
+    )
+    assert np.isnan(found.value([0, 30])).all()
+    with pytest.raises(InvalidInput, match=r"candidates has 0 at row 0, .* say by terminals"):
+        found.control([[0, 2]])
+    shares = found.control([[0, 2]], terminals=[[True, False]])[0]
+    z = np.exp(-found.value([2])[0])
+    assert shares == pytest.approx([1 / (1 + z), z / (1 + z)])
+
+
+def test_costs_that_cannot_be_told_are_warned_of():
+    """Z of the middle is 3e-11, far below what a function of a kernel is known to."""
+    found = LinearlySolvableControl(random_state=0, n_jobs=1).fit(*walk(30))
+    # Z(i) = exp(-1) (Z(i - 1) + Z(i + 1)) / 2 is exp(-k i), cosh k = e, far from the other end.
+    assert found.value([[1 / 30]])[0] == pytest.approx(np.arccosh(np.e), rel=0.02)
+    with pytest.warns(UserWarning, match=r"1 of 1 states have costs above .* \(reach_\)"):
+        found.value([[0.5]])
+    assert 1.7 < found.reach_ < 12
+    # Told where they are below; a table tells all of them.
+    within = np.arange(1, int(found.reach_ / np.arccosh(np.e)))
+    assert np.allclose(found.value(within / 30), within * np.arccosh(np.e), atol=0.3)
+    assert fitted().reach_ == np.inf
+
+
 BAD = {
     "discount = 1 needs": lambda: LinearlySolvableControl().fit(S, COSTS[S], T, np.zeros(len(S))),
     "costs contains -0.1 at row 0": lambda: LinearlySolvableControl().fit(

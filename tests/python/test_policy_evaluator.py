@@ -20,6 +20,7 @@ from decision_process import (
     exact_of_episodes,
     log,
 )
+from sklearn.exceptions import ConvergenceWarning
 
 import riesz
 from riesz import InvalidInput, PolicyEvaluator
@@ -99,6 +100,7 @@ def test_steps_lead_to_the_value(method):
     assert error_of_steps(method, n_passes=20) < 0.1
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", STEPS)
 def test_published_steps_lead_there_slowly(method):
     """The error falls like one over the root of steps: by half for four times as many."""
@@ -107,6 +109,7 @@ def test_published_steps_lead_there_slowly(method):
     assert 0.35 < many / few < 0.65
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", STEPS)
 def test_centred_steps_know_the_mean_of_the_value(method):
     """Of a long log of the policy the constant is the mean of V, which few steps do not reach."""
@@ -348,6 +351,7 @@ def test_intervals_hold_the_value_as_often_as_they_say():
     assert held >= 30
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_same_seed_has_the_same_bits_on_any_number_of_threads():
     data = system(6000, seed=6)
     settings = {"discount": 0.9, "n_features": 300, "bandwidth": 1.0, "n_iterations": 20}
@@ -387,6 +391,7 @@ def exact_policy(states):
     return POLICY[states]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["per_decision", "doubly_robust", "td"])
 def test_files_of_other_methods(method, tmp_path):
     logged = episodes(50, seed=3)
@@ -736,3 +741,68 @@ def test_standard_errors_of_steps_know_rare_states(method):
     expected, found = (each.value(STATES, return_std=True)[1] for each in (solved, stepped))
     assert (found < 3 * expected).all(), (found, expected)
     assert (found > expected / 3).all(), (found, expected)
+
+
+@pytest.mark.parametrize("method", ["td", "embedding_sgd"])
+def test_standard_errors_of_steps_are_those_of_a_solution(method):
+    """Of random features they come from a sample of the transitions, scores from all of them."""
+    data = system(40_000, seed=4)
+    settings = {"features": "random", "n_features": 64, "bandwidth": 2.0, "ridge": 1e-4}
+    states = np.linspace(-0.4, 0.4, 9)[:, None]
+    solved = evaluator("lstd", **settings).fit(*data).value(states, return_std=True)[1]
+    stepped = evaluator(method, **settings | {"ridge": None}, n_passes=20).fit(*data)
+    ratio = stepped.value(states, return_std=True)[1] / solved
+    assert (ratio > 0.5).all(), ratio
+    assert (ratio < 2).all(), ratio
+
+
+# What numbers do not say.
+
+
+@pytest.mark.parametrize("method", [*OF_EPISODES, "doubly_robust"])
+def test_a_policy_alone_does_not_weigh_episodes(method):
+    logged = episodes(50, seed=1)
+    more = {"next_action_probabilities": logged.next_action_probabilities}
+    with pytest.raises(InvalidInput, match="give weights, ones where the log is of the policy"):
+        evaluator(method).fit(*arguments(logged), **more)
+    found = evaluator(method).fit(*arguments(logged), weights=logged.weights, **more)
+    with pytest.raises(InvalidInput, match="knows where the episodes of the log begin"):
+        found.estimate(STATES)
+
+
+@pytest.mark.parametrize("method", OF_EPISODES)
+def test_episodes_that_were_cut_short_are_warned_of(method):
+    ends, cuts = np.zeros(20, dtype=bool), np.arange(20) % 5 == 4
+    states = np.arange(20) % 3
+    log = states, None, np.ones(20), states, ends
+    with pytest.warns(UserWarning, match="4 of 4 episodes were cut short"):
+        found = evaluator(method, discount=0.9).fit(*log, truncations=cuts)
+    # What five steps earn, and no more.
+    assert found.estimate().value == pytest.approx((1 - 0.9**5) / 0.1)
+    # Nothing is said where what follows hardly counts, or is learnt.
+    evaluator(method, discount=0.3).fit(*log, truncations=cuts)
+    evaluator("doubly_robust", discount=0.9).fit(*log, truncations=cuts)
+
+
+def test_steps_that_have_not_converged_are_warned_of(tmp_path):
+    data = system(5_000, seed=3)
+    with pytest.warns(ConvergenceWarning, match="Raise n_passes, or use dual_embedding"):
+        few = evaluator("embedding_sgd", discount=0.9).fit(*data)
+    many = evaluator("embedding_sgd", discount=0.9, n_passes=100).fit(*data)
+    truth = data[0][:, 0] / 0.19
+    errors = [np.abs(each.value(data[0]) - truth).mean() / truth.std() for each in (few, many)]
+    assert errors[0] > 0.4, errors
+    assert errors[1] < 0.1, errors
+    # A file that is read has said it already.
+    few.save(tmp_path / "m")
+    riesz.load(tmp_path / "m")
+
+
+def test_states_that_go_on_and_are_never_left_are_warned_of():
+    """A chain 0, 1, 2, 3 whose end is marked as a cut, not as an end."""
+    states = np.tile([0, 1, 2], 50)
+    log = states, None, np.ones(150), states + 1
+    with pytest.warns(UserWarning, match="lead to state 3 and none leaves it"):
+        evaluator(discount=0.9).fit(*log, np.zeros(150, bool), truncations=states == 2)
+    ended = evaluator(discount=0.9).fit(*log, states == 2)
+    assert np.allclose(ended.value([0, 1, 2]), [2.71, 1.9, 1.0], atol=1e-2)

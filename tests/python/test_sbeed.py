@@ -131,6 +131,43 @@ def test_steps_are_those_that_were_taken(kind, ending):
     assert sum(length for *_, length in model.episodes_) <= model.num_timesteps
 
 
+def recorded(length, limit, **settings):
+    """Return a model of environments with a time limit that are made by name, and its steps."""
+    gymnasium.register("Counting-v0", Counting, max_episode_steps=limit, kwargs={"length": length})
+    try:
+        model = SBEED("RbfPolicy", "Counting-v0", **SMALL | settings)
+    finally:
+        del gymnasium.registry["Counting-v0"]
+    model._agent = recorder = Recorder(model._agent)
+    return model.learn(200), recorder.steps
+
+
+def test_episodes_of_equal_length_do_not_begin_together():
+    """First episodes are broken off after 1/n, 2/n, ... of the time limit, whole ones follow."""
+    model, steps = recorded(100, 12, n_envs=4)
+    for lane in range(4):
+        own, first = [row for row in steps if row[0] == lane], 3 * (lane + 1)
+        places = [t if t < first else (t - first) % 12 for t in range(len(own))]
+        assert [row[1][2] for row in own] == places
+        # Broken off, not over: what follows is the state that was reached, not a beginning.
+        assert all(row[3][2] == row[1][2] + 1 and not row[4] for row in own)
+        assert [t + 1 for t, row in enumerate(own) if row[5]][:2] == [first, first + 12]
+    assert {length for _, _, length in model.episodes_} == {12}
+
+
+@pytest.mark.parametrize("settings", [{"staggered": False}, {"form": "published"}])
+def test_first_episodes_are_whole_where_asked_for(settings):
+    _, steps = recorded(100, 12, **settings)
+    for lane in range(2):
+        own = [row[1][2] for row in steps if row[0] == lane]
+        assert own == [t % 12 for t in range(len(own))]
+
+
+def test_an_episode_that_ended_by_itself_is_not_broken_off_later():
+    _, steps = recorded(3, 40)
+    assert not any(cut for *_, cut in steps)
+
+
 @pytest.mark.parametrize(("ending", "value"), [("terminated", 1.0), ("truncated", 2.0)])
 def test_only_what_was_broken_off_goes_on(ending, value):
     """V = R where the task ends, and R/(1 - gamma) where it is only broken off."""

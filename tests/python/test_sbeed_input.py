@@ -217,6 +217,7 @@ WRONG = {
     "dual_weight": [-0.1, 1.1, math.nan],
     "n_steps": [0, -1, 1.5, "a"],
     "n_envs": [0, -1, 1.5, 2**40, "a"],
+    "staggered": [1, "yes", (True,)],
     "buffer_size": [0, 1, -1, 2**61, 1.5],
     "iterations": [0, -1, 1.5],
     "divergence": [0.0, -1.0, math.nan, (0.1,), (0.1, 0.0), (0.1, 0.1, 0.1), "a"],

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Transitions in the order of time, a row each: columns of the state, the same after `next_` (such as x and next_x), `reward`,
-    /// `terminal` (0 or 1) and, where episodes are cut short, `truncation`; `weight`, π(a|s)/π_b(a|s), where another policy was logged
+    /// `terminal` (0 or 1; or `terminated`) and, where episodes are cut short, `truncation` (or `truncated`); `weight`, π(a|s)/π_b(a|s), where another policy was logged
     transitions: PathBuf,
     /// γ
     #[arg(long, default_value_t = 0.99)]
@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// Bandwidth: auto, median, scale or a number
     #[arg(long, default_value = "auto")]
     bandwidth: Bandwidth,
+    /// Passes over the transitions, of methods that take steps
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    passes: usize,
     /// Share of logs whose interval holds the value
     #[arg(long, default_value_t = 0.9)]
     confidence: f64,
@@ -76,6 +79,9 @@ struct Columns {
 }
 
 const NEXT: &str = "next_";
+/// Names of the column that says where the process ended, and of the one that says where an episode was cut short.
+const ENDS: [&str; 2] = ["terminal", "terminated"];
+const CUTS: [&str; 2] = ["truncation", "truncated"];
 
 impl Columns {
     fn read(arguments: &Arguments) -> Outcome<Self> {
@@ -89,10 +95,12 @@ impl Columns {
         let (names, values) = (table.names.clone(), table.into_dense()?);
         let place = |name: &str| names.iter().position(|other| other == name);
         let column = |k: usize| -> Vec<f32> { values.iter().skip(k).step_by(d).copied().collect() };
-        let needed = |name: &str| {
-            place(name).ok_or_else(|| Failure::bad_input(format!("{path}: there is no column {name:?}")))
+        let needed = |all: &[&str]| {
+            let missing = || Failure::bad_input(format!("{path}: there is no column {:?}", all[0]));
+            all.iter().find_map(|name| place(name)).ok_or_else(missing)
         };
-        let flags = |name: &str, k: usize| -> Outcome<Vec<bool>> {
+        let flags = |k: usize| -> Outcome<Vec<bool>> {
+            let name = &names[k];
             let wrong = |v: &f32| *v != 0.0 && *v != 1.0;
             match column(k).iter().position(wrong) {
                 None => Ok(column(k).iter().map(|&v| v == 1.0).collect()),
@@ -115,8 +123,8 @@ impl Columns {
         let both = |of: fn(&(usize, usize)) -> usize| -> Vec<f32> {
             values.chunks_exact(d).flat_map(|row| pairs.iter().map(move |pair| row[of(pair)])).collect()
         };
-        let (reward, terminal) = (needed("reward")?, needed("terminal")?);
-        let truncation = place("truncation");
+        let (reward, terminal) = (needed(&["reward"])?, needed(&ENDS)?);
+        let truncation = CUTS.iter().find_map(|name| place(name));
         let weight = place("weight");
         let used = |k: usize| {
             [Some(reward), Some(terminal), truncation, weight].contains(&Some(k))
@@ -127,8 +135,8 @@ impl Columns {
             states: both(|pair| pair.0),
             next_states: both(|pair| pair.1),
             rewards: column(reward),
-            terminals: flags("terminal", terminal)?,
-            truncations: truncation.map(|k| flags("truncation", k)).transpose()?,
+            terminals: flags(terminal)?,
+            truncations: truncation.map(flags).transpose()?,
             weights: weight.map(column),
             unused: (0..d).filter(|&k| !used(k)).map(|k| names[k].clone()).collect(),
         })
@@ -162,6 +170,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
         n_features: arguments.n_features,
         kernel: arguments.kernel.clone(),
         bandwidth: arguments.bandwidth,
+        passes: arguments.passes,
         ..EvaluationOptions::new(arguments.discount, Seed(arguments.seed))
     };
     let columns = Columns::read(arguments)?;
@@ -184,6 +193,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome<()> {
     }
     if let Some(path) = &arguments.model {
         evaluation.save(path)?;
+    }
+    for (_, remark) in evaluation.summary().remarks {
+        eprintln!("warning: {remark}");
     }
     Ok(())
 }
@@ -215,6 +227,16 @@ fn describe(arguments: &Arguments, columns: &Columns, evaluation: &PolicyEvaluat
         lines.add("ridges", format!("{:e}, {:e}", ridges.primal, ridges.dual));
     }
     let interval = format!("{} to {}", significant(found.low), significant(found.high));
+    let ends = |flags: &[bool]| flags.contains(&true);
+    let has_episodes = ends(log.terminals) || log.truncations.is_some_and(ends);
+    lines.add(
+        "mean of",
+        if has_episodes {
+            "the states that episodes begin with"
+        } else {
+            "all logged states: no row ends an episode"
+        },
+    );
     lines.add(
         "value",
         format!("{} ({interval}, {:.0} %)", significant(found.value), 100.0 * found.confidence),

@@ -57,6 +57,27 @@ fn a_walk_has_its_value() {
     }
 }
 
+/// Gymnasium's names of flags are known, what the value is a mean of is said, and so is what a method leaves out.
+#[test]
+fn what_was_done_is_said() {
+    let folder = Folder::new("evaluate-said");
+    let text_of = walk(40).replace("terminal,truncation", "terminated,truncated");
+    folder.write("walk.csv", &text_of);
+    let output = folder.run("evaluate-policy walk.csv --discount 0.9 --quiet");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("400 in 40 episodes"), "{printed}");
+    assert!(printed.contains("the states that episodes begin with"), "{printed}");
+    assert!(!text(&output.stderr).contains("warning"), "{}", text(&output.stderr));
+    let output = folder.run("evaluate-policy walk.csv --discount 0.9 --method per_decision --quiet");
+    assert!(text(&output.stderr).contains("warning: 40 of 40 episodes were cut short"));
+    let steps = "evaluate-policy walk.csv --discount 0.9 --method embedding_sgd --quiet";
+    assert!(text(&folder.run(steps).stderr).contains("Raise n_passes"));
+    assert!(!text(&folder.run(&format!("{steps} --passes 2000")).stderr).contains("Raise n_passes"));
+    folder.write("open.csv", &text_of.replace(",1,7", ",0,7"));
+    let output = folder.run("evaluate-policy open.csv --discount 0.9 --quiet");
+    assert!(text(&output.stdout).contains("all logged states"), "{}", text(&output.stdout));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let folder = Folder::new("evaluate-wrong");

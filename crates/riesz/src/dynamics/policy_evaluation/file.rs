@@ -3,7 +3,7 @@
 use super::options::Functions;
 use super::solve::Stream;
 use super::value::ValueFunction;
-use super::{Header, PolicyEvaluation};
+use super::{Header, PolicyEvaluation, Remark};
 use crate::error::{in_range, Error, Result};
 use crate::model::{Container, Stored};
 use crate::space::{Basis, FeatureExpansion, Linear, Network, Storable};
@@ -55,6 +55,7 @@ impl Stored for PolicyEvaluation {
             return Err(Error::Format("an estimate from episodes is missing, or of another method".into()));
         }
         evaluation.check_improved()?;
+        evaluation.header.remarks.iter().try_for_each(Remark::check)?;
         Ok(evaluation)
     }
 }

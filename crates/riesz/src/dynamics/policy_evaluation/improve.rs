@@ -72,11 +72,11 @@ impl PolicyEvaluation {
     /// Policy iteration (thesis Algorithm 9): Q of a policy is learnt from the log, the policy becomes ε-greedy for it,
     ///
     /// ```text
-    /// Q_i = Q of π_i,      π_{i+1}(a | s) = (1 − ε) 1[a = argmax Q_i(s, ·)] + ε/A,
+    /// Q_i = Q of π_i,      π_{i+1}(a | s) = (1 − ε) 1[a = argmax Q_i(s, ·)] + ε/A′,
     /// ```
     ///
-    /// again and again until it changes no more. Q does not ask who made the log: no ratios are needed, and all rounds learn from
-    /// the same transitions, where the text draws new ones. π_1 takes every action alike. Only actions that the log has are taken. The
+    /// over the A′ actions that the log has, again and again until it changes no more. Q does not ask who made the log: no ratios are needed, and all rounds learn from
+    /// the same transitions, where the text draws new ones. π_1 takes every action alike. The
     /// bandwidth is that of the second round: Q of a policy that chooses has edges that Q of π_1 has not.
     pub fn improve(
         options: &EvaluationOptions,

@@ -9,6 +9,7 @@ mod improve;
 mod log;
 mod options;
 mod points;
+mod remark;
 mod solve;
 mod steps;
 mod value;
@@ -18,6 +19,7 @@ pub use improve::Improvement;
 pub use log::{Log, Successors};
 pub use options::{EvaluationOptions, Functions, Method};
 pub use points::Arguments;
+pub use remark::Remark;
 
 use crate::driver::{Control, Phase, Progress};
 use crate::dynamics::bandwidth;
@@ -73,6 +75,8 @@ struct Header {
     /// How the policy was found, where it was sought.
     #[serde(default)]
     improved: Option<Improved>,
+    #[serde(default)]
+    remarks: Vec<Remark>,
 }
 
 /// What a fit chose.
@@ -103,6 +107,8 @@ pub struct EvaluationSummary {
     pub history: Vec<(u64, f64)>,
     /// Where the policy was improved: after each evaluation, the share of transitions after which another action is best.
     pub changes: Vec<f64>,
+    /// Reasons to doubt it: the kind of each, and what it says.
+    pub remarks: Vec<(&'static str, String)>,
     /// Seed.
     pub seed: u64,
 }
@@ -126,6 +132,17 @@ impl PolicyEvaluation {
                 options.method
             )));
         }
+        if options.method.needs_episodes()
+            && log.ratios.is_none()
+            && !matches!(log.successors, Successors::Unknown)
+        {
+            return Err(Error::Conflict(format!(
+                "the method multiplies rewards that were logged by pi(a|s)/pi_b(a|s), which a policy alone does not tell: give weights, \
+                 ones where the log is of the policy itself (method = {:?})",
+                options.method
+            )));
+        }
+        evaluation.header.remarks = Remark::about(options, log, &episodes)?;
         if options.method.has_function() {
             evaluation.learn(&Prepared::new(log)?, &episodes, control)?;
         }
@@ -170,6 +187,7 @@ impl PolicyEvaluation {
         };
         control.start(None);
         let episodes = log.episodes();
+        self.header.remarks = Remark::about(&self.header.options, log, &episodes)?;
         let stream = self.learn_linear(&Prepared::new(log)?, &episodes, stream, control)?;
         self.stream = Some(stream);
         self.count(log, &episodes);
@@ -189,6 +207,7 @@ impl PolicyEvaluation {
             estimate: None,
             history: Vec::new(),
             improved: None,
+            remarks: Vec::new(),
         };
         Ok(Self { header, f: None, influences: Vec::new(), replicates: Vec::new(), stream: None })
     }
@@ -247,16 +266,22 @@ impl PolicyEvaluation {
             control.check(0)?;
             let (mut solution, ridges, error) = solve(options, &stream.parts)?;
             (self.header.ridges, self.header.held_out_error) = (Some(ridges), error);
+            let mut by_steps = None;
             if options.method.is_stochastic() {
                 let moments = Moments::sum(stream.parts.iter())?;
-                (solution.theta, self.header.history) =
-                    steps::learn(options, prepared, (&basis, &moments), control)?;
+                let (theta, history) = steps::learn(options, prepared, (&basis, &moments), control)?;
+                self.header.history = history;
+                by_steps = Some((moments, std::mem::replace(&mut solution.theta, theta)));
             }
             let groups = log::groups(episodes, GROUPS);
             stream.add_scores(saddle.scores(transitions, &zeros, &solution.theta, &groups)?);
             let (influences, rows) =
                 (solution.influences(&stream.scores), (self.header.transitions + zeros.len()) as f64);
             self.influences = influences.into_iter().flatten().map(|q| q / rows).collect();
+            if let Some((moments, solved)) = by_steps {
+                let asked = (&solution.theta, &solved, basis.one());
+                self.header.remarks.extend(Remark::about_steps(&moments, asked, &self.influences));
+            }
             let f = Linear::with_coefficients(basis.clone(), solution.coefficients())?;
             self.f = Some(ValueFunction::Linear(f));
             Ok(stream)
@@ -336,6 +361,7 @@ impl PolicyEvaluation {
             episodes,
             history,
             improved,
+            remarks,
             ..
         } = &self.header;
         EvaluationSummary {
@@ -351,6 +377,7 @@ impl PolicyEvaluation {
             episodes: *episodes,
             history: history.clone(),
             changes: improved.as_ref().map_or_else(Vec::new, |improved| improved.changes.clone()),
+            remarks: remarks.iter().map(|remark| (remark.kind(), remark.to_string())).collect(),
             seed: options.seed.0,
         }
     }

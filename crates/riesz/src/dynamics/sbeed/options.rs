@@ -325,8 +325,11 @@ impl Options {
             let steps = critic.descent.0;
             in_range("critic_steps", steps as f64, (1..=100_000).contains(&steps), "[1, 100000]")?;
             positive("learning_rate", critic.descent.1)?;
-            let passes = self.iterations.saturating_mul(critic.sweeps).saturating_mul(steps);
-            let most = "what makes at most 100,000 steps of V, and of rho, in an update (iterations x sweeps x steps)";
+            // Solved at once on features, unless V follows its gradient.
+            let solved = matches!(critic.form, Form::Features { .. }) && self.target != Target::Moving;
+            let each = if solved { 1 } else { steps };
+            let passes = self.iterations.saturating_mul(critic.sweeps).saturating_mul(each);
+            let most = "what makes at most 100,000 fits or steps of V, and of rho, in an update (iterations x sweeps x steps)";
             in_range("iterations", self.iterations as f64, (1..=MOST_PASSES).contains(&passes), most)?;
         }
         for form in [&self.policy, &self.value.form, &self.dual.form] {

@@ -122,8 +122,12 @@ impl<T: Conditional + Sync> SaddleClosedForm<T> {
                 }
             }
         }
-        let missing = Error::Empty { what: "transitions", needed: "one for every part" };
-        sums.into_iter().collect::<Option<_>>().ok_or(missing)
+        let few = || {
+            Error::Conflict(format!(
+                "{n} transitions are too few: the closed form learns from some and judges by others, and needs at least {parts}"
+            ))
+        };
+        sums.into_iter().collect::<Option<_>>().ok_or_else(few)
     }
 
     fn list<'a>(&self, batch: T::Batch<'a>, targets: &'a [f32]) -> Result<Listed<'a>> {

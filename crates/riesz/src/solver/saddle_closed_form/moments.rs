@@ -284,6 +284,23 @@ impl Moments {
         (value + trace / batch as f64).max(f64::MIN_POSITIVE)
     }
 
+    /// E[f(x) g(x)] of f = αᵀφ and g = βᵀφ, one output each.
+    pub(crate) fn product(&self, alpha: &Mat<f64>, beta: &Mat<f64>) -> f64 {
+        let m = self.gram.nrows();
+        // Σ_{i ≥ j} of a triangle, whose entries off the diagonal stand for two.
+        let column = |j: usize| -> f64 {
+            let (a, b, own) = (alpha.col_as_slice(0), beta.col_as_slice(0), self.gram.col_as_slice(j));
+            let below = (j + 1..m).map(|i| own[i] * (a[i] * b[j] + a[j] * b[i])).sum::<f64>();
+            below + own[j] * a[j] * b[j]
+        };
+        (0..m).map(column).sum::<f64>() / self.rows
+    }
+
+    /// E[f(x)²].
+    pub(crate) fn square(&self, theta: &Mat<f64>) -> f64 {
+        self.product(theta, theta).max(0.0)
+    }
+
     /// E[φ((T f) − y)] at θ.
     pub(super) fn error(&self, theta: &Mat<f64>) -> Mat<f64> {
         (lu::product(self.cross.as_ref(), theta.as_ref()) + &self.dual_constant - &self.dual_target)

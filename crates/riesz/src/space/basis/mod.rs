@@ -6,7 +6,7 @@ mod recent;
 mod tests;
 
 use crate::compute::{gaussian_row, Device, FeatureBlock, Triangle};
-use crate::error::{in_range, positive, same_columns, Error, Result};
+use crate::error::{in_range, same_columns, Error, Result};
 use crate::kernel::{ClosedForm, FeatureMap, KernelSpec};
 use crate::linalg::independent::independent;
 use crate::memory::room;
@@ -116,7 +116,7 @@ impl Basis {
 
     /// The columns themselves: features that the caller computed.
     pub fn columns_of(columns: usize) -> Result<Self> {
-        positive("columns", columns as f64)?;
+        in_range("columns", columns as f64, (1..=MOST).contains(&columns), "[1, 2^20]")?;
         Ok(Self::of(Kind::Columns { columns }))
     }
 

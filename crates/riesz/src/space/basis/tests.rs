@@ -11,6 +11,17 @@ fn filled(basis: &Basis, x: &[f32]) -> Vec<f32> {
     out
 }
 
+/// A file may ask for any number of columns: what cannot be is refused before it is counted with.
+#[test]
+fn numbers_of_columns_are_bounded() {
+    for columns in [0, MOST + 1, usize::MAX] {
+        assert!(Basis::columns_of(columns).is_err());
+        let mut container = Container::new("basis");
+        container.set_field("f", &(serde_json::json!({"columns": {"columns": columns}}), true)).unwrap();
+        assert!(Basis::restore(&mut container, "f").is_err());
+    }
+}
+
 #[test]
 fn each_basis_has_the_values_it_names() {
     let table = Basis::table(3).unwrap();
