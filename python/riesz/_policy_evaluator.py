@@ -18,6 +18,7 @@ from riesz._rows import sample_weights
 from riesz._transitions import (
     are_numbered,
     certain,
+    check_numbered,
     flags_of,
     log_of,
     probabilities_of,
@@ -118,8 +119,9 @@ class PolicyEvaluator(Evaluated):
     -----
     Where the log is of another policy, values of states need weights, the ratios
     ``pi(a | s) / pi_b(a | s)``, and values of actions need what the policy does at ``next_states``
-    (``policy``, ``next_actions`` or ``next_action_probabilities``) and no weights. Actions of whole
-    numbers are one of 0, 1, 2, ...; others are quantities.
+    (``policy``, ``next_actions`` or ``next_action_probabilities``) and no weights. Actions of type
+    integer are one of 0, 1, 2, ...; so are those that ``policy`` or ``next_action_probabilities``
+    has probabilities of, whatever their type. Others are quantities.
 
     An episode that was cut short has not ended: the last transition of one that ended is True in
     ``terminals``, of one that was cut short in ``truncations``.
@@ -496,25 +498,27 @@ class PolicyEvaluator(Evaluated):
         """Return actions and what the policy does after each transition, where that is known."""
         if next_actions is not None and probabilities is not None:
             raise InvalidInput("give next_actions or next_action_probabilities, not both")
-        following: dict[str, Any] = {}
-        if actions is not None:
-            following["actions"] = table_of("actions", actions)
-        name = "next_actions"
+        taken = None if actions is None else table_of("actions", actions)
+        following = {} if taken is None else {"actions": taken}
+        name = "next_actions" if probabilities is None else "next_action_probabilities"
         if next_actions is None and probabilities is None:
             if self.policy is None:
                 return following
             name, answer = "policy", self._asked(next_states)
-            if are_numbered(actions) and answer.ndim == 2 and answer.shape[1] > 1:
+            # One column cannot stand beside several: these are probabilities.
+            if _are_several(answer) and taken is not None and taken.shape[1] == 1:
                 probabilities = answer
             else:
                 next_actions = answer
-        if actions is None:
+        if taken is None:
             raise InvalidInput(f"actions is missing: {name} is for values of actions")
         if probabilities is not None:
-            name = "next_action_probabilities" if name == "next_actions" else name
-            following["next_action_probabilities"] = probabilities_of(name, probabilities)
+            shares = probabilities_of(name, probabilities)
+            # Floats too, as tables have them whose columns had missing values once.
+            check_numbered(taken, shares.shape[1], name)
+            following["next_action_probabilities"] = shares
         elif next_actions is not None and are_numbered(actions):
-            following["next_action_probabilities"] = certain(name, next_actions, actions)
+            following["next_action_probabilities"] = certain(name, next_actions, taken)
         elif next_actions is not None:
             following["next_actions"] = table_of(name, next_actions)
         return following
@@ -532,7 +536,7 @@ class PolicyEvaluator(Evaluated):
                     " these states, or set policy, which a file does not hold"
                 )
             answer = self._asked(states)
-            if "one_of" in self._arguments and answer.ndim == 2 and answer.shape[1] > 1:
+            if "one_of" in self._arguments and _are_several(answer):
                 probabilities = answer
             else:
                 actions = answer
@@ -557,3 +561,8 @@ class PolicyEvaluator(Evaluated):
         if "parameters" not in note:  # of the command line
             summary = model.summary()
             self.set_params(method=summary["method"], discount=summary["discount"])
+
+
+def _are_several(answer: NDArray[Any]) -> bool:
+    """Whether a policy answered in several columns."""
+    return answer.ndim == 2 and answer.shape[1] > 1

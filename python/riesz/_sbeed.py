@@ -2,12 +2,13 @@
 
 import json
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from riesz._arguments import count, flag, level, seed_of
+from riesz._arguments import count, flag, level, seed_of, shown
 from riesz._errors import InvalidInput
 from riesz._learning import Learning
 from riesz._riesz import Agent
@@ -206,7 +207,8 @@ class SBEED(Learning):
         states : array-like of shape (n, d), or Minari data set
             Observations; a data set holds all that follows.
         actions : array-like of shape (n,) or (n, p)
-            Actions that were taken: whole numbers, or columns of numbers.
+            Actions that were taken. Where no environment says what they are, integers of shape (n,)
+            are numbers of actions, 0, 1, 2, ...; others are quantities.
         rewards : array-like of shape (n,)
             Rewards.
         next_states : array-like of shape (n, d)
@@ -319,6 +321,8 @@ class SBEED(Learning):
         self._restore(agent, state["note"])
 
 
+# Values of actions that are rather numbers of actions than quantities, at most.
+_FEW = 32
 # How it is worked, which is no part of a file.
 _LOCAL = ("n_jobs", "tensorboard_log", "verbose")
 
@@ -343,5 +347,14 @@ def _actions_of(actions: NDArray[Any], taken: NDArray[np.float64]) -> Any:
 
     if actions.ndim == 1 and actions.dtype.kind in "iub":
         return spaces.Discrete(max(2, int(actions.max()) + 1))
+    if taken.shape[1] == 1 and len(found := np.unique(taken)) <= _FEW and (found % 1 == 0).all():
+        warnings.warn(
+            f"actions are few whole numbers, {shown(found.tolist())}, but {actions.dtype} of shape"
+            f" {actions.shape}, and so taken for quantities; for actions that are numbered give the"
+            " integers 0, 1, 2, ... in one dimension: np.ravel(actions).astype(int) where they"
+            " begin with 0",
+            UserWarning,
+            stacklevel=3,
+        )
     low, high = taken.min(axis=0), taken.max(axis=0)
     return spaces.Box(low, np.maximum(high, low + 1e-6), dtype=np.float64)

@@ -55,7 +55,7 @@ def finite_of(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def same_rows(name: str, found: NDArray[Any], states: Any) -> None:
     """Refuse what has not one row for each state."""
-    expected = len(in_columns("states", states))
+    expected = in_columns("states", states).shape[0]
     if len(found) != expected:
         raise InvalidInput(f"{name} has {len(found)} rows, expected {expected}")
 
@@ -65,6 +65,38 @@ def are_numbered(values: Any) -> bool:
     array = np.asarray(values)
     one = array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1)
     return one and array.dtype.kind in "biu"
+
+
+def check_numbered(actions: Any, count: int, source: str | None = None) -> None:
+    """Refuse logged actions, in columns, that are not the numbers 0, 1, ..., `count` - 1.
+
+    `source` is the argument that has a column of probabilities for each of them, where one has.
+    """
+    table = actions.toarray() if hasattr(actions, "toarray") else actions
+    if table.shape[1] != 1:
+        raise InvalidInput(
+            f"actions has {table.shape[1]} columns, and {source} has probabilities of actions that"
+            " are numbered: give one column of the numbers 0, 1, 2, ..."
+        )
+    numbers = finite_of("actions", table[:, 0])
+    broken = numbers != np.floor(numbers)
+    if broken.any():
+        row = int(broken.argmax())
+        raise InvalidInput(
+            f"actions contains {numbers[row]} at row {row}, and {source} has probabilities of"
+            f" {count} actions: number these 0, 1, ... (np.rint(actions).astype(int) where they are"
+            " nearly whole); for quantities give actions of the policy in place of probabilities"
+        )
+    outside = (numbers < 0) | (numbers >= count)
+    if outside.any():
+        row = int(outside.argmax())
+        remedy = "or floats where they are quantities"
+        if source is not None:
+            remedy = f"in the order of the columns of {source}"
+        raise InvalidInput(
+            f"actions contains {numbers[row]:g} at row {row}, and actions are numbered from 0: give"
+            f" the numbers 0 to {count - 1}, {remedy}"
+        )
 
 
 def have_a_table(states: Any) -> bool:
@@ -77,6 +109,7 @@ def have_a_table(states: Any) -> bool:
 
 def certain(name: str, actions: ArrayLike, taken: ArrayLike) -> NDArray[np.float32]:
     """Return the probabilities of actions that are certain, among these and those taken."""
+    check_numbered(in_columns("actions", taken), _MOST_ACTIONS)
     numbers = finite_of(name, actions)
     count = int(max(numbers.max(initial=0), np.max(np.asarray(taken), initial=0))) + 1
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or count > _MOST_ACTIONS:

@@ -88,6 +88,18 @@ def test_a_policy_may_be_a_function():
     )
 
 
+def test_numbers_of_actions_may_be_floats():
+    """As tables have them whose columns had missing values once: the same bits."""
+    logged = log()
+    states, actions, *others = arguments(logged)
+    given = {"next_action_probabilities": logged.next_action_probabilities}
+    for policy, more in ((exact_policy, {}), (None, given)):
+        whole = evaluator(policy=policy).fit(states, actions, *others, **more)
+        for column in (actions / 1.0, (actions / 1.0)[:, None]):
+            floats = evaluator(policy=policy).fit(states, column, *others, **more)
+            assert floats._model.to_bytes() == whole._model.to_bytes()
+
+
 def error_of_steps(method, **settings):
     found = evaluator(method, ridge=0.0, **settings).fit(*arguments(log(POLICY, copies=20)))
     return np.abs(found.value(STATES) - exact()[0]).max() / np.abs(exact()[0]).max()
@@ -546,8 +558,40 @@ BAD = {
     "actions is missing": lambda: evaluator(policy=exact_policy).fit(
         LOG.states, None, LOG.rewards, LOG.next_states, LOG.terminals
     ),
-    "actions = 7 is outside the whole numbers": lambda: evaluator(policy=exact_policy).fit(
-        LOG.states, LOG.actions + 7, LOG.rewards, LOG.next_states, LOG.terminals
+    "numbered from 0: give the numbers 0 to 1, in the order of the columns of policy": lambda: (
+        evaluator(policy=exact_policy).fit(
+            LOG.states, LOG.actions + 1, LOG.rewards, LOG.next_states, LOG.terminals
+        )
+    ),
+    "actions contains -1 at row 0, and actions are numbered from 0": lambda: evaluator().fit(
+        LOG.states,
+        2 * LOG.actions - 1,
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_action_probabilities=LOG.next_action_probabilities,
+    ),
+    "numbers 0 to 1023, or floats where they are quantities": lambda: evaluator().fit(
+        LOG.states,
+        2 * LOG.actions - 1,
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_actions=LOG.actions,
+    ),
+    "actions contains 0.5 at row 0, and policy has probabilities of 2 actions": lambda: evaluator(
+        policy=exact_policy
+    ).fit(LOG.states, LOG.actions + 0.5, LOG.rewards, LOG.next_states, LOG.terminals),
+    "actions contains nan at row 0": lambda: evaluator(policy=exact_policy).fit(
+        LOG.states, LOG.actions * np.nan, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "actions has 2 columns, and next_action_probabilities has": lambda: evaluator().fit(
+        LOG.states,
+        np.stack([LOG.actions, LOG.actions], axis=1),
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_action_probabilities=LOG.next_action_probabilities,
     ),
     "next_actions should be whole numbers from 0": lambda: evaluator().fit(
         *arguments(LOG), next_actions=LOG.actions - 1

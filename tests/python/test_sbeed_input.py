@@ -305,6 +305,19 @@ def test_logs_that_are_wrong(name, value):
         model.fit(**LOG, updates=1)
 
 
+@pytest.mark.parametrize("actions", [np.arange(6) % 2 * 1.0, (np.arange(6) % 2)[:, None]])
+def test_numbers_of_actions_that_look_like_quantities_are_warned_of(actions):
+    model = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    with pytest.warns(UserWarning, match=r"taken for quantities; .* the integers 0, 1, 2") as told:
+        model.fit(**LOG | {"actions": actions}, updates=1)
+    assert told[0].filename == __file__
+    assert isinstance(model.action_space, spaces.Box)
+    # Where a space says what they are, and where they are quantities, there is nothing to say.
+    model.fit(**LOG | {"actions": actions}, updates=1)
+    quantities = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    quantities.fit(**LOG | {"actions": actions + 0.5}, updates=1)
+
+
 # What users read.
 
 DOCUMENTED = {
