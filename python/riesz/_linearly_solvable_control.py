@@ -118,6 +118,11 @@ class LinearlySolvableControl(Evaluated):
         last = np.zeros_like(q) if final_costs is None else finite_of("final_costs", final_costs)
         for name, found in (("costs", q), ("terminals", ends), ("final_costs", last)):
             same_rows(name, found, states)
+        if not ends.any():
+            raise InvalidInput(
+                "none of terminals is true: costs are paid until the end, and no transition reaches"
+                " it; give transitions some of which do"
+            )
         with np.errstate(over="ignore"):
             rewards = np.where(ends, np.exp(-q - last), 0.0).astype(np.float32)
         if not np.isfinite(rewards).all():

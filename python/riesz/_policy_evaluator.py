@@ -521,6 +521,11 @@ class PolicyEvaluator(Evaluated):
             following["next_action_probabilities"] = certain(name, next_actions, taken)
         elif next_actions is not None:
             following["next_actions"] = table_of(name, next_actions)
+            found, expected = following["next_actions"].shape[1], taken.shape[1]
+            if found != expected:
+                raise InvalidInput(
+                    f"{name}: actions of {found} columns, those of the log {expected}"
+                )
         return following
 
     def _choice(
@@ -529,27 +534,40 @@ class PolicyEvaluator(Evaluated):
         """Return what is done at states, as actions or as probabilities."""
         if actions is not None and probabilities is not None:
             raise InvalidInput("give actions or probabilities, not both")
+        name = ""
         if actions is None and probabilities is None and self._arguments != "state":
             if self.policy is None:
                 raise InvalidInput(
                     "values of actions were learnt: give actions or probabilities of the policy at"
                     " these states, or set policy, which a file does not hold"
                 )
-            answer = self._asked(states)
+            name, answer = "policy", self._asked(states)
             if "one_of" in self._arguments and _are_several(answer):
                 probabilities = answer
             else:
                 actions = answer
-        return (
-            None if actions is None else table_of("actions", actions),
-            None if probabilities is None else probabilities_of("probabilities", probabilities),
-        )
+        if probabilities is None:
+            return None if actions is None else table_of(name or "actions", actions), None
+        shares = probabilities_of(name or "probabilities", probabilities)
+        if "one_of" in self._arguments and shares.shape[1] != self._arguments["one_of"]:
+            raise InvalidInput(
+                f"{name or 'probabilities'}: expected a probability for each of"
+                f" {self._arguments['one_of']} actions, found {shares.shape[1]}"
+            )
+        return None, shares
 
     def _asked(self, states: Any) -> NDArray[Any]:
-        """Return what the policy answers."""
+        """Return what the policy answers, an action or a row for each state."""
         if not callable(self.policy):
             raise InvalidInput("policy should be a function of states, or None")
-        return np.asarray(self.policy(states if hasattr(states, "shape") else np.asarray(states)))
+        given = states if hasattr(states, "shape") else np.asarray(states)
+        answer = np.asarray(self.policy(given))
+        if answer.shape[:1] != given.shape[:1]:
+            raise InvalidInput(
+                f"policy returned an array of shape {answer.shape} for {given.shape[0]} states; it"
+                " should return an action, or the probabilities of all, for each of them"
+            )
+        return answer
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()

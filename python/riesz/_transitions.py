@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-from riesz._arguments import named
+from riesz._arguments import named, shown
 from riesz._errors import InvalidInput
 from riesz._rows import ROWS
 
 # Most actions that are told by number: above, columns of numbers say more.
 _MOST_ACTIONS = 1024
+# How far a sum of probabilities may be from one.
+_ROUNDING = 1e-3
 # Most states that have a value each unless a table is asked for.
 _MOST_STATES = 4096
 
@@ -22,6 +24,31 @@ def in_columns(name: str, values: Any) -> Any:
         with named(name):
             values = np.asarray(values)
     return np.asarray(values)[:, None] if values.ndim == 1 else values
+
+
+def numbers_in_columns(name: str, states: Any) -> Any:
+    """Return states with one column where they have none; labels are refused."""
+    columns = in_columns(name, states)
+    if isinstance(columns, np.ndarray) and columns.dtype.kind in "OSU":
+        try:
+            columns.astype(np.float64)
+        except (TypeError, ValueError):
+            row = next(row for row, values in enumerate(columns) if not _are_numbers(values))
+            value = columns[row].tolist()
+            raise InvalidInput(
+                f"{name} contains {shown(value[0] if len(value) == 1 else value)} at row {row} and"
+                " should be numbers: give every label a number 0, 1, 2, ..., the same wherever it"
+                " occurs"
+            ) from None
+    return columns
+
+
+def _are_numbers(values: NDArray[Any]) -> bool:
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def table_of(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -125,6 +152,15 @@ def probabilities_of(name: str, values: ArrayLike) -> NDArray[np.float32]:
     with named(name):
         found: NDArray[np.float32] = check_array(
             values, dtype=np.float32, order="C", ensure_all_finite=False, input_name=name
+        )
+    # Those that are NaN are none either.
+    some = (found >= 0).all(axis=1) & (np.abs(found.sum(axis=1) - 1) <= _ROUNDING)
+    if not some.all():
+        row = int((~some).argmax())
+        shares = shown(found[row].astype(np.float64).round(4).tolist())
+        raise InvalidInput(
+            f"{name}: row {row} is no distribution, {shares}; probabilities are zero at least and"
+            " sum to one"
         )
     return found
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import re
 import sys
 from types import SimpleNamespace
 
@@ -604,8 +605,46 @@ BAD = {
         next_actions=LOG.actions,
         next_action_probabilities=LOG.next_action_probabilities,
     ),
-    "is no distribution": lambda: evaluator().fit(
+    "next_action_probabilities: row 0 is no distribution": lambda: evaluator().fit(
         *arguments(LOG), next_action_probabilities=2 * LOG.next_action_probabilities
+    ),
+    "policy: row 0 is no distribution": lambda: evaluator(policy=lambda s: 2 * POLICY[s]).fit(
+        *arguments(LOG)
+    ),
+    "policy returned an array of shape (3, 2) for": lambda: evaluator(
+        policy=lambda _: POLICY[:3]
+    ).fit(*arguments(LOG)),
+    "policy returned an array of shape () for": lambda: evaluator(policy=lambda _: 1).fit(
+        *arguments(LOG)
+    ),
+    "policy: actions of 3 columns, those of the log 2": lambda: evaluator(
+        policy=lambda s: np.zeros((len(s), 3))
+    ).fit(
+        LOG.states,
+        np.zeros((len(LOG.states), 2)),
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+    ),
+    "policy: expected a probability for each of 2 actions, found 3": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .set_params(policy=lambda s: np.full((len(s), 3), 1 / 3))
+        .value(STATES)
+    ),
+    "policy returned an array of shape (1,) for 4 states": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .set_params(policy=lambda _: [0])
+        .value(STATES)
+    ),
+    "probabilities: row 1 is no distribution, [nan, 1.0]": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .value([0, 1], probabilities=[[0.0, 1.0], [np.nan, 1.0]])
+    ),
+    "states contains 'a' at row 0 and should be numbers": lambda: (
+        evaluator().fit(*arguments(LOG)).value(["a", "b"])
     ),
     "policy should be a function": lambda: evaluator(policy="best").fit(*arguments(LOG)),
     "X has 2 features": lambda: evaluator().fit(*arguments(LOG)).value(np.zeros((3, 2))),
@@ -617,7 +656,7 @@ BAD = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_bad_input_is_named(message):
-    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+    with pytest.raises(ValueError, match=re.escape(message)):
         BAD[message]()
 
 
