@@ -19,11 +19,14 @@ from riesz._transitions import (
     are_numbered,
     certain,
     check_numbered,
-    flags_of,
+    ends_of,
     log_of,
     probabilities_of,
     table_of,
 )
+
+# Methods that look at whole episodes, and weigh them.
+_OF_EPISODES = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
 
 
 @dataclass(frozen=True)
@@ -223,9 +226,11 @@ class PolicyEvaluator(Evaluated):
         terminals : array-like of bool of shape (n,)
             Whether the process ended with the transition: nothing is earned afterwards.
         truncations : array-like of bool of shape (n,), optional
-            Whether an episode was cut short after the transition, while the process went on.
+            Whether an episode was cut short after the transition, while the process went on; not
+            true where ``terminals`` is.
         weights : array-like of shape (n,), optional
-            Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``.
+            Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``: for
+            values of states, and for methods that look at whole episodes.
         next_actions : array-like of shape (n,) or (n, k), optional
             An action of the policy at each of ``next_states``, in place of ``policy``.
         next_action_probabilities : array-like of shape (n, actions), optional
@@ -464,20 +469,28 @@ class PolicyEvaluator(Evaluated):
     ) -> "PolicyEvaluator":
         """Learn from transitions, or from a data set of them."""
         states, arrays = log_of(states, arrays, ("rewards", "next_states", "terminals"))
-        cut = arrays["truncations"]
+        ends, cut = ends_of(arrays["terminals"], arrays["truncations"])
         following = self._following(
             arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities
         )
+        of_actions = not following.keys().isdisjoint(("next_actions", "next_action_probabilities"))
+        if weights is not None and of_actions and self.method not in _OF_EPISODES:
+            raise InvalidInput(
+                f"weights would not be used by method = {self.method!r}: from what the policy does"
+                " at next_states values of actions are learnt, which need none. Give no weights; or"
+                " give them without policy, next_actions and next_action_probabilities, to learn"
+                " values of states"
+            )
         evaluation = self._learn(
             states,
             sample_weights(arrays["rewards"], "rewards"),
             arrays["next_states"],
-            arrays["terminals"],
+            ends,
             without=("policy",),
             settings={},
             table="next_actions" not in following,
             learn=learn,
-            truncations=None if cut is None else flags_of("truncations", cut),
+            truncations=cut,
             weights=sample_weights(weights, "weights"),
             **following,
         )

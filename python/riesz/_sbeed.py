@@ -13,7 +13,7 @@ from riesz._errors import InvalidInput
 from riesz._learning import Learning
 from riesz._riesz import Agent
 from riesz._spaces import as_actions, is_one, rows_of
-from riesz._transitions import finite_of, flags_of, logged, same_rows, table_of
+from riesz._transitions import ends_of, finite_of, logged, same_rows, table_of
 
 
 class SBEED(Learning):
@@ -217,7 +217,8 @@ class SBEED(Learning):
         terminals : array-like of bool of shape (n,)
             Whether the task ended there, after which nothing is earned.
         truncations : array-like of bool of shape (n,), optional
-            Whether the log breaks off there without the task's end, as at a time limit.
+            Whether the log breaks off there without the task's end, as at a time limit; not true
+            where ``terminals`` is.
         log_probabilities : array-like of shape (n,), optional
             Logarithms of the probabilities of the actions under the policy that took them; of
             quantities, of their densities, in units in which the bounds of actions are -1 and 1.
@@ -240,8 +241,8 @@ class SBEED(Learning):
         )
         taken = table_of("actions", _given("actions", actions)).astype(np.float64)
         earned = finite_of("rewards", _given("rewards", rewards))
-        ends = flags_of("terminals", _given("terminals", terminals))
-        cut = np.zeros_like(ends) if truncations is None else flags_of("truncations", truncations)
+        ends, breaks = ends_of(_given("terminals", terminals), truncations)
+        cut = np.zeros_like(ends) if breaks is None else breaks
         columns: dict[str, NDArray[Any]] = {
             "next_states": following,
             "actions": taken,

@@ -11,7 +11,7 @@ from riesz._errors import InvalidInput
 from riesz._rows import ROWS
 
 # Most actions that are told by number: above, columns of numbers say more.
-_MOST_ACTIONS = 1024
+MOST_ACTIONS = 1024
 # How far a sum of probabilities may be from one.
 _ROUNDING = 1e-3
 # Most states that have a value each unless a table is asked for.
@@ -70,6 +70,24 @@ def flags_of(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     return np.ascontiguousarray(flags, dtype=np.bool_)
 
 
+def ends_of(
+    terminals: ArrayLike, truncations: ArrayLike | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Return where the process ended and where the log was cut short, which no row is both."""
+    ends = flags_of("terminals", terminals)
+    if truncations is None:
+        return ends, None
+    cut = flags_of("truncations", truncations)
+    both = ends & cut if len(ends) == len(cut) else np.zeros(0, dtype=np.bool_)
+    if both.any():
+        raise InvalidInput(
+            f"row {int(both.argmax())} is true in terminals and in truncations, and what ended was"
+            " not cut short: give truncations & ~terminals where the process did end in such rows,"
+            " terminals & ~truncations where terminals are true at the end of every episode"
+        )
+    return ends, cut
+
+
 def finite_of(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return a finite number for each row."""
     with named(name):
@@ -126,6 +144,22 @@ def check_numbered(actions: Any, count: int, source: str | None = None) -> None:
         )
 
 
+def numbers_of_actions(actions: ArrayLike) -> NDArray[Any]:
+    """Return numbers of actions, which may be floats: tables have them so if some were missing."""
+    with named("actions"):
+        taken = np.asarray(actions)
+    if taken.dtype.kind == "f" and (taken.ndim == 1 or taken.shape[1:] == (1,)):
+        numbers = finite_of("actions", taken)
+        if (numbers == np.floor(numbers)).all():
+            return numbers
+    if not are_numbered(taken):
+        raise InvalidInput(
+            "actions should be one column of whole numbers 0, 1, 2, ...: give labels the numbers 0,"
+            " 1, 2, ...; actions that are quantities are for SBEED"
+        )
+    return taken
+
+
 def have_a_table(states: Any) -> bool:
     """Whether there are few states, 0, 1, 2, ..., so that each can have a value of its own."""
     if not are_numbered(states):
@@ -136,12 +170,12 @@ def have_a_table(states: Any) -> bool:
 
 def certain(name: str, actions: ArrayLike, taken: ArrayLike) -> NDArray[np.float32]:
     """Return the probabilities of actions that are certain, among these and those taken."""
-    check_numbered(in_columns("actions", taken), _MOST_ACTIONS)
+    check_numbered(in_columns("actions", taken), MOST_ACTIONS)
     numbers = finite_of(name, actions)
     count = int(max(numbers.max(initial=0), np.max(np.asarray(taken), initial=0))) + 1
-    if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or count > _MOST_ACTIONS:
+    if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or count > MOST_ACTIONS:
         raise InvalidInput(
-            f"{name} should be whole numbers from 0 to {_MOST_ACTIONS - 1}, as actions are; give"
+            f"{name} should be whole numbers from 0 to {MOST_ACTIONS - 1}, as actions are; give"
             " actions that are quantities as floats"
         )
     return np.eye(count, dtype=np.float32)[numbers.astype(np.intp)]
@@ -180,7 +214,8 @@ def logged(dataset: Any) -> dict[str, Any]:
             "rewards": episode.rewards,
             "next_states": seen[1:],
             "terminals": episode.terminations,
-            "truncations": episode.truncations,
+            # What ends at the limit of time is recorded as both, and did end.
+            "truncations": np.where(episode.terminations, False, episode.truncations),
         }
         for name, values in steps.items():
             parts.setdefault(name, []).append(np.asarray(values))

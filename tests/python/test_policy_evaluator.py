@@ -455,6 +455,10 @@ def test_a_minari_data_set_is_its_episodes():
     assert not np.array_equal(ended.value(STATES), found.value(STATES))
     with pytest.raises(InvalidInput, match="its own rewards"):
         evaluator().fit(dataset, rewards=logged.rewards)
+    # What ends at the limit of time, which data sets have as both, ends.
+    parts[-1].terminations[-1] = True
+    both = evaluator().fit(dataset, weights=logged.weights)
+    assert np.array_equal(both.value(STATES), ended.value(STATES))
     parts[0].observations = {"position": parts[0].observations}
     with pytest.raises(InvalidInput, match="observations are of type dict"):
         evaluator().fit(dataset)
@@ -517,6 +521,22 @@ BAD = {
     ),
     "truncations should be True or False": lambda: evaluator().fit(
         *arguments(LOG), truncations=np.full(len(LOG.states), "no")
+    ),
+    "row 3 is true in terminals and in truncations": lambda: evaluator().fit(
+        LOG.states,
+        None,
+        LOG.rewards,
+        LOG.next_states,
+        np.arange(len(LOG.states)) == 3,
+        truncations=np.arange(len(LOG.states)) >= 3,
+    ),
+    "weights would not be used by method = 'dual_embedding'": lambda: evaluator(
+        policy=exact_policy
+    ).fit(*arguments(LOG), weights=LOG.weights),
+    "weights would not be used by method = 'td'": lambda: evaluator("td").fit(
+        *arguments(LOG),
+        weights=LOG.weights,
+        next_action_probabilities=LOG.next_action_probabilities,
     ),
     "rewards is missing": lambda: evaluator().fit(LOG.states),
     "terminals is missing": lambda: evaluator().fit(LOG.states, None, LOG.rewards, LOG.next_states),

@@ -306,6 +306,13 @@ def test_logs_that_are_wrong(name, value):
         model.fit(**LOG, updates=1)
 
 
+def test_what_ended_was_not_cut_short():
+    model = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    both = np.arange(6) == 4
+    with pytest.raises(InvalidInput, match="row 4 is true in terminals and in truncations"):
+        model.fit(**LOG | {"terminals": both, "truncations": both}, updates=1)
+
+
 def test_densities_may_be_above_one_and_probabilities_may_not():
     given = LOG | {"log_probabilities": np.log([0.5, 0.5, 2.0, 0.5, 0.5, 0.5])}
     model = SBEED("RbfPolicy", None, n_features=64, seed=0)
