@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import count, flag, number
@@ -25,6 +26,8 @@ from riesz._transitions import (
     table_of,
 )
 
+# Most points of a curve that is drawn.
+_POINTS = 1024
 # Methods that look at whole episodes, and weigh them.
 _OF_EPISODES = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
 
@@ -399,19 +402,21 @@ class PolicyEvaluator(Evaluated):
         *,
         resolution: int = 64,
     ) -> Any:
-        """Draw the value over the plane of two columns of the states, or how it was learnt.
+        """Draw the value over one or two columns of the states, or how it was learnt.
 
         Parameters
         ----------
-        states : array-like of shape (n, d), optional
-            States whose range is drawn; other columns are at their median. Without states the
-            convergence of a method that takes steps is drawn: its objective, ``history_``.
+        states : array-like of shape (n,) or (n, d), optional
+            States whose range is drawn; other columns are at their median. Of states of one column
+            the value is a curve through at most 1,024 of them, with a band of two standard errors
+            where these are known. Without states the convergence of a method that takes steps is
+            drawn: its objective, ``history_``.
         columns : pair of int, default=(0, 1)
-            The columns.
+            The columns of states that have several.
         path : path, optional
             Where to write the picture; the figure is returned in any case.
         resolution : int, default=64
-            Values along each side.
+            Values along each side of a plane.
 
         Returns
         -------
@@ -445,6 +450,11 @@ class PolicyEvaluator(Evaluated):
         self, figure: Any, axes: Any, states: ArrayLike, columns: Any, resolution: int
     ) -> None:
         rows = np.asarray(self._states(states), dtype=np.float64)
+        names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
+        if rows.shape[1] == 1 and tuple(columns) == (0, 1):
+            self._draw_curve(axes, states, rows[:, 0])
+            axes.set(xlabel=names[0], ylabel="value")
+            return
         side = count("resolution", resolution, 2)
         x, y = (count("columns", column) for column in columns)
         if x == y or max(x, y) >= rows.shape[1]:
@@ -454,8 +464,19 @@ class PolicyEvaluator(Evaluated):
         grid[:, x], grid[:, y] = (axis.ravel() for axis in np.meshgrid(*ends))
         values = np.reshape(self.value(grid), (side, side))
         figure.colorbar(axes.pcolormesh(*ends, values, shading="gouraud"), label="value")
-        names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
         axes.set(xlabel=names[x], ylabel=names[y])
+
+    def _draw_curve(self, axes: Any, states: ArrayLike, column: NDArray[np.float64]) -> None:
+        x, places = np.unique(column, return_index=True)
+        some = np.unique(np.linspace(0, len(x) - 1, _POINTS).astype(np.intp))
+        x, at = x[some], _safe_indexing(states, places[some])  # as they were given, for the policy
+        values = np.asarray(self.value(at))
+        axes.plot(x, values)
+        try:
+            errors = np.asarray(self.value(at, return_std=True)[1])
+        except InvalidInput:  # of values in a space that has none
+            return
+        axes.fill_between(x, values - 2 * errors, values + 2 * errors, alpha=0.3, linewidth=0)
 
     def _take(
         self,

@@ -700,6 +700,37 @@ def test_the_value_is_drawn_over_a_plane(tmp_path, monkeypatch):
         found.plot()
 
 
+def test_the_value_of_one_column_is_a_curve_with_a_band(tmp_path):
+    pytest.importorskip("matplotlib")
+    states, *others = system(400, seed=8)
+    found = evaluator(discount=0.9).fit(states, *others)
+    axes = found.plot(states, path=tmp_path / "curve.png").axes[0]
+    assert (tmp_path / "curve.png").stat().st_size > 0
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("state 0", "value")
+    x = np.sort(states[:, 0])
+    value, error = found.value(x, return_std=True)
+    assert np.array_equal(axes.lines[0].get_xydata(), np.stack([x, value], axis=1))
+    band = axes.collections[0].get_paths()[0].vertices
+    for side in (-2, 2):
+        edge = np.stack([x, value + side * error], axis=1)
+        assert np.isclose(edge[:, None], band).all(axis=2).any(axis=1).all()
+    with pytest.raises(InvalidInput, match="two of the 1 columns"):
+        found.plot(states, (0, 2))
+
+    # A policy is asked at states as they were given; of many the curve has some.
+    logged = log()
+    of_actions = evaluator(policy=exact_policy).fit(*arguments(logged))
+    line = of_actions.plot(logged.states).axes[0].lines[0]
+    assert np.allclose(line.get_ydata(), of_actions.value(STATES))
+    many = found.plot(np.linspace(-0.4, 0.4, 5000)).axes[0].lines[0].get_xdata()
+    assert (len(many), many[0], many[-1]) == (1024, -0.4, 0.4)
+
+    # Where no standard errors are known there is no band.
+    network = evaluator("td", features="network", discount=0.9).fit(states, *others)
+    axes = network.plot(states).axes[0]
+    assert (len(axes.lines), len(axes.collections)) == (1, 0)
+
+
 def test_convergence_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     found = evaluator("td", n_passes=3).fit(*arguments(LOG))
