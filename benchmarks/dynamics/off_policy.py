@@ -49,9 +49,10 @@ Row = dict[str, Any]
 Estimate = tuple[float, float | None, float | None]
 Named = tuple[str, list[float | None] | str]  # value, low, high, clock, processor; or a failure
 
+OF_EPISODES = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
 RIESZ = (
     "dual_embedding", "lstd", "fitted_q", "td", "gtd2", "residual_gradient", "kernel_mdp",
-    "importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust",
+    *OF_EPISODES,
 )  # fmt: skip
 SCOPE_RL = {
     "TIS": "TrajectoryWiseImportanceSampling",
@@ -95,7 +96,8 @@ def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> 
             *flat,
             np.zeros(ends.size, dtype=bool),
             truncations=ends.ravel(),
-            weights=weights.ravel(),
+            # The others learn values of actions, which need none.
+            weights=weights.ravel() if method in OF_EPISODES else None,
             next_action_probabilities=process.target[log.following.ravel()],
         )
         starts = log.states[:, 0]

@@ -13,7 +13,7 @@ from riesz._riesz import Evaluation
 from riesz._rows import Rows, rows_of
 from riesz._saved import Saved
 from riesz._settings import settings_of
-from riesz._transitions import flags_of, have_a_table, in_columns
+from riesz._transitions import flags_of, have_a_table, numbers_in_columns
 
 _Self = TypeVar("_Self", bound="Evaluated")
 
@@ -49,10 +49,9 @@ class Evaluated(Rows, Saved[Any]):
         if rewards is None:
             raise InvalidInput("rewards is missing")
         first = learn != self._further
-        rows = rows_of(self, in_columns("states", states), reset=first, name="states")
-        after = rows_of(
-            self, in_columns("next_states", next_states), reset=False, name="next_states"
-        )
+        rows = rows_of(self, numbers_in_columns("states", states), reset=first, name="states")
+        following = numbers_in_columns("next_states", next_states)
+        after = rows_of(self, following, reset=False, name="next_states")
         features = self.features
         if isinstance(features, str) and features == "auto":
             features = "table" if table and have_a_table(states) else "atoms"
@@ -79,7 +78,7 @@ class Evaluated(Rows, Saved[Any]):
 
     def _states(self, states: ArrayLike, name: str = "states") -> NDArray[Any]:
         """Check states for a fitted estimator."""
-        return self._rows(in_columns(name, states), name)
+        return self._rows(numbers_in_columns(name, states), name)
 
     def _fitted(self: _Self, model: Any) -> _Self:
         summary = model.summary()

@@ -14,7 +14,8 @@ from riesz._errors import InvalidInput
 from riesz._evaluated import Evaluated
 from riesz._labels import noted, read_noted
 from riesz._riesz import Chain, Evaluation, file_kind
-from riesz._transitions import flags_of, same_rows
+from riesz._tables import is_missing
+from riesz._transitions import flags_of, in_columns, same_rows
 
 
 class _ChainOrEvaluation:
@@ -115,12 +116,25 @@ class HittingTime(Evaluated):
         if arrived is not None:
             ends = flags_of("arrived", arrived)
             same_rows("arrived", ends, states)
+            if not ends.any():
+                raise InvalidInput(
+                    "none of arrived is true: no transition reaches the set, and steps until then"
+                    " cannot be told; give transitions some of which do"
+                )
             ones = np.ones(len(ends), dtype=np.float32)
             settings = {"method": "dual_embedding", "discount": 1.0}
             return self._fitted(self._learn(states, ones, next_states, ends, settings=settings))
         before, after = _labels("states", states), _labels("next_states", next_states)
         with named("states"):
-            labels, places = np.unique(np.concatenate([before, after]), return_inverse=True)
+            every = np.concatenate([before, after])
+        try:
+            labels, places = np.unique(every, return_inverse=True)
+        except TypeError:
+            types = sorted({type(label).__name__ for label in every})
+            raise InvalidInput(
+                f"states and next_states hold labels of the types {', '.join(types)}, which have no"
+                " order: give labels of one type"
+            ) from None
         numbers: NDArray[np.uint32] = places.astype(np.uint32)
         try:
             chain = Chain.fit(numbers[: len(before)], numbers[len(before) :], n_jobs=self.n_jobs)
@@ -201,11 +215,23 @@ class HittingTime(Evaluated):
 
 
 def _labels(name: str, states: ArrayLike) -> NDArray[Any]:
+    columns = in_columns(name, states).shape[1]
+    if columns > 1:
+        raise InvalidInput(
+            f"{name} has {columns} columns: give arrived, for times until a set is reached; times"
+            " between all states are for one column of labels"
+        )
     with named(name):
         labels: NDArray[Any] = column_or_1d(states)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int((~np.isfinite(labels)).argmax())
-        raise InvalidInput(f"{name} contains {labels[row]} at row {row}")
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.fromiter(map(is_missing, labels), bool, len(labels))
+    else:
+        return labels
+    if missing.any():
+        row = int(missing.argmax())
+        raise InvalidInput(f"{name} contains {labels[row]} at row {row}; remove such transitions")
     return labels
 
 

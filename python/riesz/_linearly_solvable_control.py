@@ -123,6 +123,11 @@ class LinearlySolvableControl(Evaluated):
         last = np.zeros_like(q) if final_costs is None else finite_of("final_costs", final_costs)
         for name, found in (("costs", q), ("terminals", ends), ("final_costs", last)):
             same_rows(name, found, states)
+        if not ends.any():
+            raise InvalidInput(
+                "none of terminals is true: costs are paid until the end, and no transition reaches"
+                " it; give transitions some of which do"
+            )
         with np.errstate(over="ignore"):
             rewards = np.where(ends, np.exp(-q - last), 0.0).astype(np.float32)
         if not np.isfinite(rewards).all():
@@ -249,7 +254,7 @@ class LinearlySolvableControl(Evaluated):
     ) -> NDArray[np.float64]:
         """Return Z; warn where that of a state that goes on is too small to be told."""
         z: NDArray[np.float64] = self._model_value(states, name)
-        lost = (z < np.exp(-self.reach_)) & ~self._never_left(z)
+        lost = (-np.log(np.maximum(z, _LEAST)) > self.reach_) & ~self._never_left(z)
         if ends is not None and np.size(ends) == len(lost):
             lost &= ~np.ravel(ends).astype(bool)
         if lost.any():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from riesz._arguments import count, flag, number
@@ -18,14 +19,17 @@ from riesz._rows import sample_weights
 from riesz._transitions import (
     are_numbered,
     certain,
-    flags_of,
+    check_numbered,
+    ends_of,
     log_of,
     probabilities_of,
     table_of,
 )
 
-# Methods that estimate from whole episodes.
-_EPISODIC = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
+# Most points of a curve that is drawn.
+_POINTS = 1024
+# Methods that look at whole episodes, and weigh them.
+_OF_EPISODES = ("importance_sampling", "per_decision", "weighted_per_decision", "doubly_robust")
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,9 @@ class PolicyEvaluator(Evaluated):
     -----
     Where the log is of another policy, values of states need weights, the ratios
     ``pi(a | s) / pi_b(a | s)``, and values of actions need what the policy does at ``next_states``
-    (``policy``, ``next_actions`` or ``next_action_probabilities``) and no weights. Actions of whole
-    numbers are one of 0, 1, 2, ...; others are quantities.
+    (``policy``, ``next_actions`` or ``next_action_probabilities``) and no weights. Actions of type
+    integer are one of 0, 1, 2, ...; so are those that ``policy`` or ``next_action_probabilities``
+    has probabilities of, whatever their type. Others are quantities.
 
     An episode that was cut short has not ended: the last transition of one that ended is True in
     ``terminals``, of one that was cut short in ``truncations``.
@@ -224,9 +229,11 @@ class PolicyEvaluator(Evaluated):
         terminals : array-like of bool of shape (n,)
             Whether the process ended with the transition: nothing is earned afterwards.
         truncations : array-like of bool of shape (n,), optional
-            Whether an episode was cut short after the transition, while the process went on.
+            Whether an episode was cut short after the transition, while the process went on; not
+            true where ``terminals`` is.
         weights : array-like of shape (n,), optional
-            Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``.
+            Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``: for
+            values of states, and for methods that look at whole episodes.
         next_actions : array-like of shape (n,) or (n, k), optional
             An action of the policy at each of ``next_states``, in place of ``policy``.
         next_action_probabilities : array-like of shape (n, actions), optional
@@ -382,7 +389,7 @@ class PolicyEvaluator(Evaluated):
         level = number("confidence", confidence)
         at: tuple[Any, ...] = ()
         if initial_states is not None:
-            if self.method in _EPISODIC:
+            if self.method in _OF_EPISODES:
                 raise InvalidInput(
                     f"initial_states: method = {self.method!r} knows where the episodes of the log"
                     " begin, and has its value there alone; give none"
@@ -400,19 +407,21 @@ class PolicyEvaluator(Evaluated):
         *,
         resolution: int = 64,
     ) -> Any:
-        """Draw the value over the plane of two columns of the states, or how it was learnt.
+        """Draw the value over one or two columns of the states, or how it was learnt.
 
         Parameters
         ----------
-        states : array-like of shape (n, d), optional
-            States whose range is drawn; other columns are at their median. Without states the
-            convergence of a method that takes steps is drawn: its objective, ``history_``.
+        states : array-like of shape (n,) or (n, d), optional
+            States whose range is drawn; other columns are at their median. Of states of one column
+            the value is a curve through at most 1,024 of them, with a band of two standard errors
+            where these are known. Without states the convergence of a method that takes steps is
+            drawn: its objective, ``history_``.
         columns : pair of int, default=(0, 1)
-            The columns.
+            The columns of states that have several.
         path : path, optional
             Where to write the picture; the figure is returned in any case.
         resolution : int, default=64
-            Values along each side.
+            Values along each side of a plane.
 
         Returns
         -------
@@ -446,6 +455,11 @@ class PolicyEvaluator(Evaluated):
         self, figure: Any, axes: Any, states: ArrayLike, columns: Any, resolution: int
     ) -> None:
         rows = np.asarray(self._states(states), dtype=np.float64)
+        names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
+        if rows.shape[1] == 1 and tuple(columns) == (0, 1):
+            self._draw_curve(axes, states, rows[:, 0])
+            axes.set(xlabel=names[0], ylabel="value")
+            return
         side = count("resolution", resolution, 2)
         x, y = (count("columns", column) for column in columns)
         if x == y or max(x, y) >= rows.shape[1]:
@@ -455,8 +469,19 @@ class PolicyEvaluator(Evaluated):
         grid[:, x], grid[:, y] = (axis.ravel() for axis in np.meshgrid(*ends))
         values = np.reshape(self.value(grid), (side, side))
         figure.colorbar(axes.pcolormesh(*ends, values, shading="gouraud"), label="value")
-        names = getattr(self, "feature_names_in_", [f"state {k}" for k in range(rows.shape[1])])
         axes.set(xlabel=names[x], ylabel=names[y])
+
+    def _draw_curve(self, axes: Any, states: ArrayLike, column: NDArray[np.float64]) -> None:
+        x, places = np.unique(column, return_index=True)
+        some = np.unique(np.linspace(0, len(x) - 1, _POINTS).astype(np.intp))
+        x, at = x[some], _safe_indexing(states, places[some])  # as they were given, for the policy
+        values = np.asarray(self.value(at))
+        axes.plot(x, values)
+        try:
+            errors = np.asarray(self.value(at, return_std=True)[1])
+        except InvalidInput:  # of values in a space that has none
+            return
+        axes.fill_between(x, values - 2 * errors, values + 2 * errors, alpha=0.3, linewidth=0)
 
     def _take(
         self,
@@ -470,20 +495,28 @@ class PolicyEvaluator(Evaluated):
     ) -> "PolicyEvaluator":
         """Learn from transitions, or from a data set of them."""
         states, arrays = log_of(states, arrays, ("rewards", "next_states", "terminals"))
-        cut = arrays["truncations"]
+        ends, cut = ends_of(arrays["terminals"], arrays["truncations"])
         following = self._following(
             arrays["actions"], arrays["next_states"], next_actions, next_action_probabilities
         )
+        of_actions = not following.keys().isdisjoint(("next_actions", "next_action_probabilities"))
+        if weights is not None and of_actions and self.method not in _OF_EPISODES:
+            raise InvalidInput(
+                f"weights would not be used by method = {self.method!r}: from what the policy does"
+                " at next_states values of actions are learnt, which need none. Give no weights; or"
+                " give them without policy, next_actions and next_action_probabilities, to learn"
+                " values of states"
+            )
         evaluation = self._learn(
             states,
             sample_weights(arrays["rewards"], "rewards"),
             arrays["next_states"],
-            arrays["terminals"],
+            ends,
             without=("policy",),
             settings={},
             table="next_actions" not in following,
             learn=learn,
-            truncations=None if cut is None else flags_of("truncations", cut),
+            truncations=cut,
             weights=sample_weights(weights, "weights"),
             **following,
         )
@@ -504,27 +537,34 @@ class PolicyEvaluator(Evaluated):
         """Return actions and what the policy does after each transition, where that is known."""
         if next_actions is not None and probabilities is not None:
             raise InvalidInput("give next_actions or next_action_probabilities, not both")
-        following: dict[str, Any] = {}
-        if actions is not None:
-            following["actions"] = table_of("actions", actions)
-        name = "next_actions"
+        taken = None if actions is None else table_of("actions", actions)
+        following = {} if taken is None else {"actions": taken}
+        name = "next_actions" if probabilities is None else "next_action_probabilities"
         if next_actions is None and probabilities is None:
             if self.policy is None:
                 return following
             name, answer = "policy", self._asked(next_states)
-            if are_numbered(actions) and answer.ndim == 2 and answer.shape[1] > 1:
+            # One column cannot stand beside several: these are probabilities.
+            if _are_several(answer) and taken is not None and taken.shape[1] == 1:
                 probabilities = answer
             else:
                 next_actions = answer
-        if actions is None:
+        if taken is None:
             raise InvalidInput(f"actions is missing: {name} is for values of actions")
         if probabilities is not None:
-            name = "next_action_probabilities" if name == "next_actions" else name
-            following["next_action_probabilities"] = probabilities_of(name, probabilities)
+            shares = probabilities_of(name, probabilities)
+            # Floats too, as tables have them whose columns had missing values once.
+            check_numbered(taken, shares.shape[1], name)
+            following["next_action_probabilities"] = shares
         elif next_actions is not None and are_numbered(actions):
-            following["next_action_probabilities"] = certain(name, next_actions, actions)
+            following["next_action_probabilities"] = certain(name, next_actions, taken)
         elif next_actions is not None:
             following["next_actions"] = table_of(name, next_actions)
+            found, expected = following["next_actions"].shape[1], taken.shape[1]
+            if found != expected:
+                raise InvalidInput(
+                    f"{name}: actions of {found} columns, those of the log {expected}"
+                )
         return following
 
     def _choice(
@@ -533,27 +573,40 @@ class PolicyEvaluator(Evaluated):
         """Return what is done at states, as actions or as probabilities."""
         if actions is not None and probabilities is not None:
             raise InvalidInput("give actions or probabilities, not both")
+        name = ""
         if actions is None and probabilities is None and self._arguments != "state":
             if self.policy is None:
                 raise InvalidInput(
                     "values of actions were learnt: give actions or probabilities of the policy at"
                     " these states, or set policy, which a file does not hold"
                 )
-            answer = self._asked(states)
-            if "one_of" in self._arguments and answer.ndim == 2 and answer.shape[1] > 1:
+            name, answer = "policy", self._asked(states)
+            if "one_of" in self._arguments and _are_several(answer):
                 probabilities = answer
             else:
                 actions = answer
-        return (
-            None if actions is None else table_of("actions", actions),
-            None if probabilities is None else probabilities_of("probabilities", probabilities),
-        )
+        if probabilities is None:
+            return None if actions is None else table_of(name or "actions", actions), None
+        shares = probabilities_of(name or "probabilities", probabilities)
+        if "one_of" in self._arguments and shares.shape[1] != self._arguments["one_of"]:
+            raise InvalidInput(
+                f"{name or 'probabilities'}: expected a probability for each of"
+                f" {self._arguments['one_of']} actions, found {shares.shape[1]}"
+            )
+        return None, shares
 
     def _asked(self, states: Any) -> NDArray[Any]:
-        """Return what the policy answers."""
+        """Return what the policy answers, an action or a row for each state."""
         if not callable(self.policy):
             raise InvalidInput("policy should be a function of states, or None")
-        return np.asarray(self.policy(states if hasattr(states, "shape") else np.asarray(states)))
+        given = states if hasattr(states, "shape") else np.asarray(states)
+        answer = np.asarray(self.policy(given))
+        if answer.shape[:1] != given.shape[:1]:
+            raise InvalidInput(
+                f"policy returned an array of shape {answer.shape} for {given.shape[0]} states; it"
+                " should return an action, or the probabilities of all, for each of them"
+            )
+        return answer
 
     def _note(self) -> dict[str, Any]:
         note = super()._note()
@@ -565,3 +618,8 @@ class PolicyEvaluator(Evaluated):
         if "parameters" not in note:  # of the command line
             summary = model.summary()
             self.set_params(method=summary["method"], discount=summary["discount"])
+
+
+def _are_several(answer: NDArray[Any]) -> bool:
+    """Whether a policy answered in several columns."""
+    return answer.ndim == 2 and answer.shape[1] > 1

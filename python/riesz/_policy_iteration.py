@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from riesz._arguments import count, named, number
+from riesz._arguments import count, number, shown
 from riesz._documentation import documented
 from riesz._errors import InvalidInput
 from riesz._evaluated import Evaluated
 from riesz._riesz import Evaluation
 from riesz._rows import sample_weights
-from riesz._transitions import are_numbered, flags_of, log_of, table_of
+from riesz._transitions import MOST_ACTIONS, ends_of, log_of, numbers_of_actions, table_of
 
 
 @documented
@@ -137,7 +137,7 @@ class PolicyIteration(Evaluated):
         states : array-like of shape (n,) or (n, d), or a data set
             States. A data set, anything with ``iterate_episodes``, has all that follows, which is
             then not to be given.
-        actions : array-like of int of shape (n,)
+        actions : array-like of whole numbers of shape (n,)
             Actions that were taken, 0, 1, 2, ....
         rewards : array-like of shape (n,)
             Rewards.
@@ -146,7 +146,8 @@ class PolicyIteration(Evaluated):
         terminals : array-like of bool of shape (n,)
             Whether the process ended with the transition: nothing is earned afterwards.
         truncations : array-like of bool of shape (n,), optional
-            Whether an episode was cut short after the transition, while the process went on.
+            Whether an episode was cut short after the transition, while the process went on; not
+            true where ``terminals`` is.
 
         Returns
         -------
@@ -161,43 +162,33 @@ class PolicyIteration(Evaluated):
         }
         needed = ("actions", "rewards", "next_states", "terminals")
         states, arrays = log_of(states, arrays, needed)
-        with named("actions"):
-            taken = np.asarray(arrays["actions"])
-        if taken.dtype.kind == "f" and (taken == np.floor(taken)).all():
-            # As tables have them whose columns had missing values once.
-            taken = taken.astype(np.int64)
-        if not are_numbered(taken):
-            raise InvalidInput(
-                "actions should be one column of whole numbers 0, 1, 2, ...: give labels the"
-                " numbers 0, 1, 2, ...; actions that are quantities are for SBEED"
-            )
+        taken = numbers_of_actions(arrays["actions"])
         most = int(taken.max(initial=0)) + 1
-        cut = arrays["truncations"]
+        if most > MOST_ACTIONS and self.n_actions is None:
+            raise InvalidInput(
+                f"actions contains {shown(most - 1)} at row {int(taken.argmax())}, and they are"
+                f" numbered from 0 to {MOST_ACTIONS - 1} at most; actions that are quantities are"
+                " for SBEED"
+            )
+        ends, cut = ends_of(arrays["terminals"], arrays["truncations"])
         evaluation = self._learn(
             states,
             sample_weights(arrays["rewards"], "rewards"),
             arrays["next_states"],
-            arrays["terminals"],
+            ends,
             without=("exploration", "n_actions", "max_iter", "tol"),
             settings={},
             learn=Evaluation.improve,
             actions=table_of("actions", taken),
-            truncations=None if cut is None else flags_of("truncations", cut),
+            truncations=cut,
             n_actions=most if self.n_actions is None else count("n_actions", self.n_actions, 1),
             exploration=number("exploration", self.exploration),
             rounds=count("max_iter", self.max_iter, 1),
             tolerance=number("tol", self.tol),
         )
         self._fitted(evaluation)
-        if self.n_iter_ > 1 and self.changes_[-1] > self.tol:
-            warnings.warn(
-                f"the policy still changed after {self.changes_[-1]:.1%} of the transitions in the"
-                f" last of {self.n_iter_} evaluations (max_iter = {self.max_iter}). Raise max_iter"
-                " where these shares still fall, see changes_; else values are too noisy to tell"
-                " actions apart there: give more transitions, a wider bandwidth or a larger ridge",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        if self.changes_[-1] > self.tol:
+            warnings.warn(self._unsettled(), ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(self, states: ArrayLike) -> NDArray[np.int64]:
@@ -267,6 +258,20 @@ class PolicyIteration(Evaluated):
         """
         values: NDArray[np.float64] = (self.policy(states) * self.action_values(states)).sum(axis=1)
         return values
+
+    def _unsettled(self) -> str:
+        """Return what there is to say of a policy that still changed."""
+        if self.n_iter_ == 1:
+            return (
+                "the policy was improved once (max_iter = 1), and nothing says that it would stay"
+                " the same: raise max_iter"
+            )
+        return (
+            f"the policy still changed after {self.changes_[-1]:.1%} of the transitions in the last"
+            f" of {self.n_iter_} evaluations (max_iter = {self.max_iter}). Raise max_iter where"
+            " these shares still fall, see changes_; else values are too noisy to tell actions"
+            " apart there: give more transitions, a wider bandwidth or a larger ridge"
+        )
 
     def _fitted(self, model: Any) -> "PolicyIteration":
         super()._fitted(model)

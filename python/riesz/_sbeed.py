@@ -2,17 +2,18 @@
 
 import json
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from riesz._arguments import count, flag, level, seed_of
+from riesz._arguments import count, flag, level, seed_of, shown
 from riesz._errors import InvalidInput
 from riesz._learning import Learning
 from riesz._riesz import Agent
 from riesz._spaces import as_actions, is_one, rows_of
-from riesz._transitions import finite_of, flags_of, logged, same_rows, table_of
+from riesz._transitions import ends_of, finite_of, logged, same_rows, table_of
 
 
 class SBEED(Learning):
@@ -54,7 +55,8 @@ class SBEED(Learning):
         off at different times, so that not all episodes begin together for good. True, but not as
         published.
     buffer_size : int, optional
-        Steps that are remembered; 4,000, or those of two updates where they are more.
+        Steps that are remembered; 4,000, or those of two updates where they are more. As many as
+        one update collects (2,000, or `n_envs` times `n_steps`) is the on-policy variant.
     iterations : int, optional
         Iterations of an update: V, rho, and a step of the policy; 2.
     divergence : float or (float, float), optional
@@ -73,9 +75,9 @@ class SBEED(Learning):
     n_features : int or (int, int, int), optional
         Random features of policy, V and rho, multiples of 64; (128, 192, 128).
     damping : float, optional
-        Added to the Fisher information of the policy. Unless given, a Gaussian policy on features
-        takes the largest of five numbers from 0.001 to 10 whose steps help as much on the other
-        half of the data; all others have 0.001.
+        Added to the Fisher information of the policy; 0.001. In the stabilised form a Gaussian
+        policy on features takes, unless given, the largest of five numbers from 0.001 to 10 whose
+        steps, by the other half of the data, gain within 5 % of the best.
     learning_rate : float, optional
         Adam's, for networks and moving targets; 0.001.
     dual_actions : {"first", "window"}, optional
@@ -211,7 +213,8 @@ class SBEED(Learning):
         states : array-like of shape (n, d), or Minari data set
             Observations; a data set holds all that follows.
         actions : array-like of shape (n,) or (n, p)
-            Actions that were taken: whole numbers, or columns of numbers.
+            Actions that were taken. Where no environment says what they are, integers of shape (n,)
+            are numbers of actions, 0, 1, 2, ...; others are quantities.
         rewards : array-like of shape (n,)
             Rewards.
         next_states : array-like of shape (n, d)
@@ -219,10 +222,11 @@ class SBEED(Learning):
         terminals : array-like of bool of shape (n,)
             Whether the task ended there, after which nothing is earned.
         truncations : array-like of bool of shape (n,), optional
-            Whether the log breaks off there without the task's end, as at a time limit.
+            Whether the log breaks off there without the task's end, as at a time limit; not true
+            where ``terminals`` is.
         log_probabilities : array-like of shape (n,), optional
-            Log-densities of the actions under the policy that took them, in units in which the
-            bounds of actions are -1 and 1.
+            Logarithms of the probabilities of the actions under the policy that took them; of
+            quantities, of their densities, in units in which the bounds of actions are -1 and 1.
         updates : int, default=100
             Updates, each of `iterations` iterations over all steps that `buffer_size` has room for;
             unless given and without an environment, it has room for all.
@@ -242,8 +246,8 @@ class SBEED(Learning):
         )
         taken = table_of("actions", _given("actions", actions)).astype(np.float64)
         earned = finite_of("rewards", _given("rewards", rewards))
-        ends = flags_of("terminals", _given("terminals", terminals))
-        cut = np.zeros_like(ends) if truncations is None else flags_of("truncations", truncations)
+        ends, breaks = ends_of(_given("terminals", terminals), truncations)
+        cut = np.zeros_like(ends) if breaks is None else breaks
         columns: dict[str, NDArray[Any]] = {
             "next_states": following,
             "actions": taken,
@@ -256,8 +260,12 @@ class SBEED(Learning):
         for name, column in columns.items():
             same_rows(name, column, rows)
         if self._agent is None:
+            actions_space = _actions_of(np.asarray(actions), taken)
+            _check_logarithms(actions_space, logs)
             self._changes.setdefault("capacity", len(rows))
-            self._set_spaces(space, _actions_of(np.asarray(actions), taken), 1)
+            self._set_spaces(space, actions_space, 1)
+        else:
+            _check_logarithms(self.action_space, logs)
         agent = self._known()
         # Each environment has an equal part of the memory: so it has of the log.
         lanes = agent.summary()["environments"]
@@ -267,7 +275,7 @@ class SBEED(Learning):
         agent.observe(owners, rows, drawn, logs, earned, following, ends, cut)
         self._observations = None
         for update in range(every):
-            agent.learn(update / every, n_jobs=self.n_jobs)
+            agent.learn((update + 1) / every, n_jobs=self.n_jobs)
         return self
 
     def save(self, path: str | os.PathLike[str], *, replay: bool = False) -> None:
@@ -324,6 +332,10 @@ class SBEED(Learning):
         self._restore(agent, state["note"])
 
 
+# Values of actions that are rather numbers of actions than quantities, at most.
+_FEW = 32
+# What the logarithm of a probability of one may be above zero.
+_ROUNDING = 1e-5
 # How it is worked, which is no part of a file.
 _LOCAL = ("n_jobs", "tensorboard_log", "verbose")
 
@@ -342,11 +354,33 @@ def _columns_of(states: Any) -> Any:
     return spaces.Box(-np.inf, np.inf, np.shape(states)[1:], dtype=np.float32)
 
 
+def _check_logarithms(actions: Any, logs: NDArray[np.float64] | None) -> None:
+    """Refuse what no probability of an action that is one of several has as its logarithm."""
+    from gymnasium import spaces
+
+    if logs is None or not isinstance(actions, spaces.Discrete) or (logs <= _ROUNDING).all():
+        return
+    row = int((logs > _ROUNDING).argmax())
+    raise InvalidInput(
+        f"log_probabilities contains {logs[row]:g} at row {row}, and logarithms of probabilities"
+        " are zero at most: give np.log(probabilities)"
+    )
+
+
 def _actions_of(actions: NDArray[Any], taken: NDArray[np.float64]) -> Any:
     """Return the space of logged actions."""
     from gymnasium import spaces
 
     if actions.ndim == 1 and actions.dtype.kind in "iub":
         return spaces.Discrete(max(2, int(actions.max()) + 1))
+    if taken.shape[1] == 1 and len(found := np.unique(taken)) <= _FEW and (found % 1 == 0).all():
+        warnings.warn(
+            f"actions are few whole numbers, {shown(found.tolist())}, but {actions.dtype} of shape"
+            f" {actions.shape}, and so taken for quantities; for actions that are numbered give the"
+            " integers 0, 1, 2, ... in one dimension: np.ravel(actions).astype(int) where they"
+            " begin with 0",
+            UserWarning,
+            stacklevel=3,
+        )
     low, high = taken.min(axis=0), taken.max(axis=0)
     return spaces.Box(low, np.maximum(high, low + 1e-6), dtype=np.float64)

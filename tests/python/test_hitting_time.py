@@ -55,6 +55,14 @@ def test_chains_that_are_not_irreducible_are_refused_by_label():
         HittingTime().fit([0, 1], [1])
     with pytest.raises(InvalidInput, match="states contains nan at row 1"):
         HittingTime().fit([0.0, np.nan], [1.0, 0.0])
+    for missing in (None, np.nan):
+        labels = np.array(["a", missing], dtype=object)
+        with pytest.raises(InvalidInput, match=f"next_states contains {missing} at row 1"):
+            HittingTime().fit(["a", "b"], labels)
+    with pytest.raises(InvalidInput, match="of the types int, str, which have no order"):
+        HittingTime().fit(np.array(["a", 1], dtype=object), np.array([1, "a"], dtype=object))
+    with pytest.raises(InvalidInput, match="states has 2 columns: give arrived"):
+        HittingTime().fit(np.zeros((4, 2)), np.ones((4, 2)))
 
 
 def test_times_to_a_set():
@@ -75,8 +83,12 @@ def test_times_to_a_set():
         found.expected(0, 1)
     with pytest.raises(InvalidInput, match="arrived has 3 rows"):
         HittingTime().fit([0, 1], [1, 0], [True, False, True])
-    with pytest.raises(InvalidInput, match="discount = 1"):
+    with pytest.raises(InvalidInput, match="none of arrived is true"):
         HittingTime().fit([0, 1, 0, 1], [1, 0, 1, 0], [False] * 4)
+    with pytest.raises(InvalidInput, match="states contains 'a' at row 1 and should be numbers"):
+        HittingTime().fit(["0", "a"], ["1", "0"], [True, False])
+    with pytest.raises(InvalidInput, match="next_states contains 'b' at row 0 and should be"):
+        HittingTime().fit([0, 1], np.array(["b", 0], dtype=object), [True, False])
 
     sites = np.repeat(np.arange(-9, 10), 40) / 10
     after = sites + np.tile([0.1, -0.1], 380)

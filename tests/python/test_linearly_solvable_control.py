@@ -114,7 +114,9 @@ def test_costs_that_cannot_be_told_are_warned_of():
 
 
 BAD = {
-    "discount = 1 needs": lambda: LinearlySolvableControl().fit(S, COSTS[S], T, np.zeros(len(S))),
+    "none of terminals is true": lambda: LinearlySolvableControl().fit(
+        S, COSTS[S], T, np.zeros(len(S))
+    ),
     "costs contains -0.1 at row 0": lambda: LinearlySolvableControl().fit(
         S, np.full(len(S), -0.1), T, ENDS
     ),

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import re
 import sys
 from types import SimpleNamespace
 
@@ -87,6 +88,18 @@ def test_a_policy_may_be_a_function():
     assert np.array_equal(
         given.action_value(STATES, [1] * 4), certain.action_value(STATES, [1] * 4)
     )
+
+
+def test_numbers_of_actions_may_be_floats():
+    """As tables have them whose columns had missing values once: the same bits."""
+    logged = log()
+    states, actions, *others = arguments(logged)
+    given = {"next_action_probabilities": logged.next_action_probabilities}
+    for policy, more in ((exact_policy, {}), (None, given)):
+        whole = evaluator(policy=policy).fit(states, actions, *others, **more)
+        for column in (actions / 1.0, (actions / 1.0)[:, None]):
+            floats = evaluator(policy=policy).fit(states, column, *others, **more)
+            assert floats._model.to_bytes() == whole._model.to_bytes()
 
 
 def error_of_steps(method, **settings):
@@ -447,6 +460,10 @@ def test_a_minari_data_set_is_its_episodes():
     assert not np.array_equal(ended.value(STATES), found.value(STATES))
     with pytest.raises(InvalidInput, match="its own rewards"):
         evaluator().fit(dataset, rewards=logged.rewards)
+    # What ends at the limit of time, which data sets have as both, ends.
+    parts[-1].terminations[-1] = True
+    both = evaluator().fit(dataset, weights=logged.weights)
+    assert np.array_equal(both.value(STATES), ended.value(STATES))
     parts[0].observations = {"position": parts[0].observations}
     with pytest.raises(InvalidInput, match="observations are of type dict"):
         evaluator().fit(dataset)
@@ -510,6 +527,22 @@ BAD = {
     "truncations should be True or False": lambda: evaluator().fit(
         *arguments(LOG), truncations=np.full(len(LOG.states), "no")
     ),
+    "row 3 is true in terminals and in truncations": lambda: evaluator().fit(
+        LOG.states,
+        None,
+        LOG.rewards,
+        LOG.next_states,
+        np.arange(len(LOG.states)) == 3,
+        truncations=np.arange(len(LOG.states)) >= 3,
+    ),
+    "weights would not be used by method = 'dual_embedding'": lambda: evaluator(
+        policy=exact_policy
+    ).fit(*arguments(LOG), weights=LOG.weights),
+    "weights would not be used by method = 'td'": lambda: evaluator("td").fit(
+        *arguments(LOG),
+        weights=LOG.weights,
+        next_action_probabilities=LOG.next_action_probabilities,
+    ),
     "rewards is missing": lambda: evaluator().fit(LOG.states),
     "terminals is missing": lambda: evaluator().fit(LOG.states, None, LOG.rewards, LOG.next_states),
     'method = "magic" is unknown; expected one of dual_embedding, embedding_sgd': lambda: evaluator(
@@ -551,8 +584,40 @@ BAD = {
     "actions is missing": lambda: evaluator(policy=exact_policy).fit(
         LOG.states, None, LOG.rewards, LOG.next_states, LOG.terminals
     ),
-    "actions = 7 is outside the whole numbers": lambda: evaluator(policy=exact_policy).fit(
-        LOG.states, LOG.actions + 7, LOG.rewards, LOG.next_states, LOG.terminals
+    "numbered from 0: give the numbers 0 to 1, in the order of the columns of policy": lambda: (
+        evaluator(policy=exact_policy).fit(
+            LOG.states, LOG.actions + 1, LOG.rewards, LOG.next_states, LOG.terminals
+        )
+    ),
+    "actions contains -1 at row 0, and actions are numbered from 0": lambda: evaluator().fit(
+        LOG.states,
+        2 * LOG.actions - 1,
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_action_probabilities=LOG.next_action_probabilities,
+    ),
+    "numbers 0 to 1023, or floats where they are quantities": lambda: evaluator().fit(
+        LOG.states,
+        2 * LOG.actions - 1,
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_actions=LOG.actions,
+    ),
+    "actions contains 0.5 at row 0, and policy has probabilities of 2 actions": lambda: evaluator(
+        policy=exact_policy
+    ).fit(LOG.states, LOG.actions + 0.5, LOG.rewards, LOG.next_states, LOG.terminals),
+    "actions contains nan at row 0": lambda: evaluator(policy=exact_policy).fit(
+        LOG.states, LOG.actions * np.nan, LOG.rewards, LOG.next_states, LOG.terminals
+    ),
+    "actions has 2 columns, and next_action_probabilities has": lambda: evaluator().fit(
+        LOG.states,
+        np.stack([LOG.actions, LOG.actions], axis=1),
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+        next_action_probabilities=LOG.next_action_probabilities,
     ),
     "next_actions should be whole numbers from 0": lambda: evaluator().fit(
         *arguments(LOG), next_actions=LOG.actions - 1
@@ -565,8 +630,46 @@ BAD = {
         next_actions=LOG.actions,
         next_action_probabilities=LOG.next_action_probabilities,
     ),
-    "is no distribution": lambda: evaluator().fit(
+    "next_action_probabilities: row 0 is no distribution": lambda: evaluator().fit(
         *arguments(LOG), next_action_probabilities=2 * LOG.next_action_probabilities
+    ),
+    "policy: row 0 is no distribution": lambda: evaluator(policy=lambda s: 2 * POLICY[s]).fit(
+        *arguments(LOG)
+    ),
+    "policy returned an array of shape (3, 2) for": lambda: evaluator(
+        policy=lambda _: POLICY[:3]
+    ).fit(*arguments(LOG)),
+    "policy returned an array of shape () for": lambda: evaluator(policy=lambda _: 1).fit(
+        *arguments(LOG)
+    ),
+    "policy: actions of 3 columns, those of the log 2": lambda: evaluator(
+        policy=lambda s: np.zeros((len(s), 3))
+    ).fit(
+        LOG.states,
+        np.zeros((len(LOG.states), 2)),
+        LOG.rewards,
+        LOG.next_states,
+        LOG.terminals,
+    ),
+    "policy: expected a probability for each of 2 actions, found 3": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .set_params(policy=lambda s: np.full((len(s), 3), 1 / 3))
+        .value(STATES)
+    ),
+    "policy returned an array of shape (1,) for 4 states": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .set_params(policy=lambda _: [0])
+        .value(STATES)
+    ),
+    "probabilities: row 1 is no distribution, [nan, 1.0]": lambda: (
+        evaluator(policy=exact_policy)
+        .fit(*arguments(LOG))
+        .value([0, 1], probabilities=[[0.0, 1.0], [np.nan, 1.0]])
+    ),
+    "states contains 'a' at row 0 and should be numbers": lambda: (
+        evaluator().fit(*arguments(LOG)).value(["a", "b"])
     ),
     "policy should be a function": lambda: evaluator(policy="best").fit(*arguments(LOG)),
     "X has 2 features": lambda: evaluator().fit(*arguments(LOG)).value(np.zeros((3, 2))),
@@ -578,7 +681,7 @@ BAD = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_bad_input_is_named(message):
-    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+    with pytest.raises(ValueError, match=re.escape(message)):
         BAD[message]()
 
 
@@ -600,6 +703,37 @@ def test_the_value_is_drawn_over_a_plane(tmp_path, monkeypatch):
         found.plot(states, (0, 3))
     with pytest.raises(InvalidInput, match="has no steps to draw"):
         found.plot()
+
+
+def test_the_value_of_one_column_is_a_curve_with_a_band(tmp_path):
+    pytest.importorskip("matplotlib")
+    states, *others = system(400, seed=8)
+    found = evaluator(discount=0.9).fit(states, *others)
+    axes = found.plot(states, path=tmp_path / "curve.png").axes[0]
+    assert (tmp_path / "curve.png").stat().st_size > 0
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("state 0", "value")
+    x = np.sort(states[:, 0])
+    value, error = found.value(x, return_std=True)
+    assert np.array_equal(axes.lines[0].get_xydata(), np.stack([x, value], axis=1))
+    band = axes.collections[0].get_paths()[0].vertices
+    for side in (-2, 2):
+        edge = np.stack([x, value + side * error], axis=1)
+        assert np.isclose(edge[:, None], band).all(axis=2).any(axis=1).all()
+    with pytest.raises(InvalidInput, match="two of the 1 columns"):
+        found.plot(states, (0, 2))
+
+    # A policy is asked at states as they were given; of many the curve has some.
+    logged = log()
+    of_actions = evaluator(policy=exact_policy).fit(*arguments(logged))
+    line = of_actions.plot(logged.states).axes[0].lines[0]
+    assert np.allclose(line.get_ydata(), of_actions.value(STATES))
+    many = found.plot(np.linspace(-0.4, 0.4, 5000)).axes[0].lines[0].get_xdata()
+    assert (len(many), many[0], many[-1]) == (1024, -0.4, 0.4)
+
+    # Where no standard errors are known there is no band.
+    network = evaluator("td", features="network", discount=0.9).fit(states, *others)
+    axes = network.plot(states).axes[0]
+    assert (len(axes.lines), len(axes.collections)) == (1, 0)
 
 
 def test_convergence_is_drawn(tmp_path):

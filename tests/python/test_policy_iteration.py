@@ -82,15 +82,25 @@ def test_files_and_data_sets(tmp_path):
 
 def test_bad_input_is_named():
     states, actions, rewards, following, ends = arguments(log())
+
+    def with_value(value):
+        return np.where(np.arange(len(actions)) == 2, value, actions)
+
     cases = {
         "actions is missing": (states, None, rewards, following, ends),
         "whole numbers 0, 1, 2": (states, actions + 0.5, rewards, following, ends),
+        "actions contains nan at row 2": (states, with_value(np.nan), rewards, following, ends),
+        "actions contains inf at row 2": (states, with_value(np.inf), rewards, following, ends),
+        "actions contains 2000 at row 2": (states, with_value(2e3), rewards, following, ends),
+        "actions contains 1000.* at row 2": (states, with_value(1e300), rewards, following, ends),
         "rewards": (states, actions, rewards[:5], following, ends),
         "actions = -1 .*from 0 to n_actions - 1": (states, actions - 1, rewards, following, ends),
     }
     for message, given in cases.items():
         with pytest.raises(InvalidInput, match=message):
             iteration().fit(*given)
+    with pytest.raises(InvalidInput, match="row 0 is true in terminals and in truncations"):
+        iteration().fit(states, actions, rewards, following, ~ends, truncations=~ends)
     for settings, message in [
         ({"method": "td"}, "closed forms"),
         ({"exploration": 1.5}, "exploration"),
@@ -109,6 +119,13 @@ def test_a_policy_that_does_not_settle_is_warned_of():
     rewards, after = rng.normal(size=500), rng.normal(size=(500, 2))
     with pytest.warns(ConvergenceWarning, match="still changed after"):
         iteration(max_iter=2).fit(states, actions, rewards, after, np.zeros(500, dtype=bool))
+
+
+def test_a_policy_that_was_improved_once_is_warned_of():
+    with pytest.warns(ConvergenceWarning, match=r"once \(max_iter = 1\).* raise max_iter") as told:
+        found = iteration(max_iter=1).fit(*arguments(log()))
+    assert told[0].filename == __file__
+    assert found.changes_ == [1.0]
 
 
 def test_nothing_is_answered_before_a_fit():

@@ -293,6 +293,7 @@ WRONG_LOGS = [
     ("rewards", [np.nan] * 6),
     ("terminals", [2] * 6),
     ("actions", [-1] * 6),
+    ("log_probabilities", [0.5] * 6),
     ("updates", 0),
 ]
 
@@ -304,6 +305,44 @@ def test_logs_that_are_wrong(name, value):
         model.fit(**LOG | {name: value}, **{} if name == "updates" else {"updates": 1})
     if name != "actions":
         model.fit(**LOG, updates=1)
+
+
+def test_what_ended_was_not_cut_short():
+    model = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    both = np.arange(6) == 4
+    with pytest.raises(InvalidInput, match="row 4 is true in terminals and in truncations"):
+        model.fit(**LOG | {"terminals": both, "truncations": both}, updates=1)
+
+
+def test_densities_may_be_above_one_and_probabilities_may_not():
+    given = LOG | {"log_probabilities": np.log([0.5, 0.5, 2.0, 0.5, 0.5, 0.5])}
+    model = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    for _ in range(2):  # before the space of the actions is known, and after
+        with pytest.raises(InvalidInput, match=r"0\.693147 at row 2.* give np\.log\(prob"):
+            model.fit(**given, updates=1)
+        model.fit(**LOG, updates=1)
+    quantities = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    quantities.fit(**given | {"actions": np.linspace(-0.5, 0.5, 6)}, updates=1)
+
+
+def test_the_last_update_of_a_log_has_the_last_deviation():
+    for updates in (1, 3):
+        model = SBEED("RbfPolicy", None, n_features=64, seed=0, last_log_std=-1.5)
+        model.fit(**LOG | {"actions": np.linspace(-0.5, 0.5, 6)}, updates=updates)
+        assert max(model._agent.summary()["log_std"]) <= -1.5
+
+
+@pytest.mark.parametrize("actions", [np.arange(6) % 2 * 1.0, (np.arange(6) % 2)[:, None]])
+def test_numbers_of_actions_that_look_like_quantities_are_warned_of(actions):
+    model = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    with pytest.warns(UserWarning, match=r"taken for quantities; .* the integers 0, 1, 2") as told:
+        model.fit(**LOG | {"actions": actions}, updates=1)
+    assert told[0].filename == __file__
+    assert isinstance(model.action_space, spaces.Box)
+    # Where a space says what they are, and where they are quantities, there is nothing to say.
+    model.fit(**LOG | {"actions": actions}, updates=1)
+    quantities = SBEED("RbfPolicy", None, n_features=64, seed=0)
+    quantities.fit(**LOG | {"actions": actions + 0.5}, updates=1)
 
 
 # What users read.
