@@ -1,6 +1,6 @@
 """What each part of the recipe of SBEED changes (docs/departures.md, section w); riesz only.
 
-    python benchmarks/control/recipe.py --tasks Hopper-v5 HalfCheetah-v5 --seeds 2
+    python benchmarks/control/recipe.py --tasks Pendulum-v1 HalfCheetah-v5 --seeds 1 --steps 100000
     python benchmarks/control/recipe.py --report benchmarks/control/results/*-recipe.jsonl
 
 One part at a time is as in `CHANGES`, all else stays at its default but for the discount, which is
@@ -24,6 +24,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "10,000 steps, 3 iterations": {"buffer_size": 10_000, "iterations": 3},
     "temperature 0.01": {"temperature": 0.01},
     "deviation from e^-2.5": {"log_std": (-0.5, -2.5, 0.0)},
+    "deviation up to 1 throughout": {"last_log_std": 0.0},
+    "episodes begin together": {"staggered": False},
 }
 
 

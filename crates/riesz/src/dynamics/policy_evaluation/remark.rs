@@ -72,11 +72,12 @@ impl Remark {
         influences: &[f64],
     ) -> Option<Self> {
         let m = solved.nrows();
-        let column = |values: &[f64]| Mat::from_fn(m, 1, |i, _| values[i]);
-        let [difference, spread] = [theta - solved, solved.clone()].map(|a| moments.square(&a));
-        let noise: f64 = influences.chunks_exact(m).map(|q| moments.square(&column(q))).sum();
+        let columns = |values: &[f64]| Mat::from_fn(m, values.len() / m, |i, j| values[j * m + i]);
+        let square = |a: &Mat<f64>| moments.product(a, a).max(0.0);
+        let (difference, spread, noise) =
+            (square(&(theta - solved)), square(solved), square(&columns(influences)));
         // E[V₀], where the function one is known.
-        let mean = one.map_or(0.0, |one| moments.product(&column(&one), solved));
+        let mean = one.map_or(0.0, |one| moments.product(&columns(&one), solved));
         let variance = (spread - mean * mean).max(f64::MIN_POSITIVE);
         let far = difference > FAR * FAR * variance + BEYOND * noise;
         far.then(|| Self::Unconverged { distance: (difference / variance).sqrt() })

@@ -2,7 +2,7 @@
 
 use crate::error::{non_negative, Error, Result};
 use crate::linalg::cholesky::{add_square, Cholesky, SINGLE};
-use crate::linalg::lu;
+use crate::linalg::{dot, lu};
 use crate::model::Container;
 use crate::solver::{Addend, DualForm};
 use faer::Mat;
@@ -284,21 +284,12 @@ impl Moments {
         (value + trace / batch as f64).max(f64::MIN_POSITIVE)
     }
 
-    /// E[f(x) g(x)] of f = αᵀφ and g = βᵀφ, one output each.
+    /// Σ_o E[f_o(x) g_o(x)] of f = αᵀφ and g = βᵀφ, M×O each.
     pub(crate) fn product(&self, alpha: &Mat<f64>, beta: &Mat<f64>) -> f64 {
         let m = self.gram.nrows();
-        // Σ_{i ≥ j} of a triangle, whose entries off the diagonal stand for two.
-        let column = |j: usize| -> f64 {
-            let (a, b, own) = (alpha.col_as_slice(0), beta.col_as_slice(0), self.gram.col_as_slice(j));
-            let below = (j + 1..m).map(|i| own[i] * (a[i] * b[j] + a[j] * b[i])).sum::<f64>();
-            below + own[j] * a[j] * b[j]
-        };
-        (0..m).map(column).sum::<f64>() / self.rows
-    }
-
-    /// E[f(x)²].
-    pub(crate) fn square(&self, theta: &Mat<f64>) -> f64 {
-        self.product(theta, theta).max(0.0)
+        let gram = Mat::from_fn(m, m, |i, j| self.gram[(i.max(j), i.min(j))] / self.rows);
+        let right = lu::product(gram.as_ref(), beta.as_ref());
+        (0..beta.ncols()).map(|o| dot(alpha.col_as_slice(o), right.col_as_slice(o))).sum()
     }
 
     /// E[φ((T f) − y)] at θ.
