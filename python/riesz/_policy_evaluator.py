@@ -229,8 +229,8 @@ class PolicyEvaluator(Evaluated):
         terminals : array-like of bool of shape (n,)
             Whether the process ended with the transition: nothing is earned afterwards.
         truncations : array-like of bool of shape (n,), optional
-            Whether an episode was cut short after the transition, while the process went on; not
-            true where ``terminals`` is.
+            Whether an episode was cut short after the transition, while the process went on; where
+            ``terminals`` is true too, the process ended.
         weights : array-like of shape (n,), optional
             Ratios ``pi(a | s) / pi_b(a | s)`` where the log is of another policy ``pi_b``: for
             values of states, and for methods that look at whole episodes.

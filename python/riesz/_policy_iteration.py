@@ -146,8 +146,8 @@ class PolicyIteration(Evaluated):
         terminals : array-like of bool of shape (n,)
             Whether the process ended with the transition: nothing is earned afterwards.
         truncations : array-like of bool of shape (n,), optional
-            Whether an episode was cut short after the transition, while the process went on; not
-            true where ``terminals`` is.
+            Whether an episode was cut short after the transition, while the process went on; where
+            ``terminals`` is true too, the process ended.
 
         Returns
         -------

@@ -222,8 +222,8 @@ class SBEED(Learning):
         terminals : array-like of bool of shape (n,)
             Whether the task ended there, after which nothing is earned.
         truncations : array-like of bool of shape (n,), optional
-            Whether the log breaks off there without the task's end, as at a time limit; not true
-            where ``terminals`` is.
+            Whether the log breaks off there without the task's end, as at a time limit; where
+            ``terminals`` is true too, the task ended.
         log_probabilities : array-like of shape (n,), optional
             Logarithms of the probabilities of the actions under the policy that took them; of
             quantities, of their densities, in units in which the bounds of actions are -1 and 1.

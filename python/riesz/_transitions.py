@@ -73,19 +73,24 @@ def flags_of(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 def ends_of(
     terminals: ArrayLike, truncations: ArrayLike | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Return where the process ended and where the log was cut short, which no row is both."""
+    """Return where the process ended, and where the log was cut short while it went on.
+
+    A task may end at the very step of its time limit: then it ended. Where every row that was cut
+    short ended too, terminals are true at the end of every episode, whatever ended it.
+    """
     ends = flags_of("terminals", terminals)
     if truncations is None:
         return ends, None
     cut = flags_of("truncations", truncations)
-    both = ends & cut if len(ends) == len(cut) else np.zeros(0, dtype=np.bool_)
-    if both.any():
+    if len(ends) != len(cut):
+        return ends, cut
+    if cut.any() and (ends | ~cut).all():
         raise InvalidInput(
-            f"row {int(both.argmax())} is true in terminals and in truncations, and what ended was"
-            " not cut short: give truncations & ~terminals where the process did end in such rows,"
-            " terminals & ~truncations where terminals are true at the end of every episode"
+            f"every row of truncations is true in terminals too, row {int(cut.argmax())} first: if"
+            " terminals are true wherever an episode stops, give terminals & ~truncations; if all"
+            " of these episodes did end, give no truncations"
         )
-    return ends, cut
+    return ends, cut & ~ends
 
 
 def finite_of(name: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -527,13 +527,13 @@ BAD = {
     "truncations should be True or False": lambda: evaluator().fit(
         *arguments(LOG), truncations=np.full(len(LOG.states), "no")
     ),
-    "row 3 is true in terminals and in truncations": lambda: evaluator().fit(
+    "every row of truncations is true in terminals too, row 4 first": lambda: evaluator().fit(
         LOG.states,
         None,
         LOG.rewards,
         LOG.next_states,
-        np.arange(len(LOG.states)) == 3,
-        truncations=np.arange(len(LOG.states)) >= 3,
+        np.arange(len(LOG.states)) >= 3,
+        truncations=np.arange(len(LOG.states)) >= 4,
     ),
     "weights would not be used by method = 'dual_embedding'": lambda: evaluator(
         policy=exact_policy

@@ -99,7 +99,9 @@ def test_bad_input_is_named():
     for message, given in cases.items():
         with pytest.raises(InvalidInput, match=message):
             iteration().fit(*given)
-    with pytest.raises(InvalidInput, match="row 0 is true in terminals and in truncations"):
+    with pytest.raises(
+        InvalidInput, match="every row of truncations is true in terminals too, row 0"
+    ):
         iteration().fit(states, actions, rewards, following, ~ends, truncations=~ends)
     for settings, message in [
         ({"method": "td"}, "closed forms"),

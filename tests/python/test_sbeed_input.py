@@ -310,8 +310,19 @@ def test_logs_that_are_wrong(name, value):
 def test_what_ended_was_not_cut_short():
     model = SBEED("RbfPolicy", None, n_features=64, seed=0)
     both = np.arange(6) == 4
-    with pytest.raises(InvalidInput, match="row 4 is true in terminals and in truncations"):
+    with pytest.raises(
+        InvalidInput, match="every row of truncations is true in terminals too, row 4"
+    ):
         model.fit(**LOG | {"terminals": both, "truncations": both}, updates=1)
+    # One that ended at its time limit, beside one that was cut short, ended.
+    cut, more = np.arange(6) == 1, LOG | {"terminals": both}
+    found = [
+        SBEED("RbfPolicy", None, n_features=64, seed=0).fit(
+            **more | {"truncations": cuts}, updates=1
+        )
+        for cuts in (cut, cut | both)
+    ]
+    assert found[0]._agent.to_bytes() == found[1]._agent.to_bytes()
 
 
 def test_densities_may_be_above_one_and_probabilities_may_not():
