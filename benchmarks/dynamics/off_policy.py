@@ -101,7 +101,9 @@ def riesz(process: finite.Process, log: finite.Log, seed: int, options: Any) -> 
             next_action_probabilities=process.target[log.following.ravel()],
         )
         starts = log.states[:, 0]
-        found = model.estimate(starts, probabilities=process.target[starts], confidence=0.9)
+        begin = () if method in OF_EPISODES else (starts,)
+        chances = None if method in OF_EPISODES else process.target[starts]
+        found = model.estimate(*begin, probabilities=chances, confidence=0.9)
         return found.value, found.low, found.high
 
     for method in options.methods:
