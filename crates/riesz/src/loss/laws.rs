@@ -181,10 +181,14 @@ fn curvature_majorises(loss: &dyn Loss, s: &Sample) -> Outcome {
 /// Second differences along a direction of unit length are averages of second derivatives over a short
 /// segment, hence at most the local curvature there, which in turn is at most the global one, where there is one.
 fn local_curvature_bounds_second_differences(loss: &dyn Loss, s: &Sample) -> Outcome {
-    let norm = dot(&s.direction, &s.direction).sqrt().max(1e-3);
-    let scale = (1.0 / 128.0 / norm) as f32;
-    let [behind, ahead] = [-scale, scale]
-        .map(|t| -> Vec<f32> { s.u.iter().zip(&s.direction).map(|(u, d)| u + t * d).collect() });
+    let norm = dot(&s.direction, &s.direction).sqrt();
+    if norm == 0.0 {
+        return Ok(());
+    }
+    let [behind, ahead] = [-1.0, 1.0].map(|side| -> Vec<f32> {
+        let moved = |(u, d): (&f32, &f32)| (f64::from(*u) + side * f64::from(*d) / (128.0 * norm)) as f32;
+        s.u.iter().zip(&s.direction).map(moved).collect()
+    });
     let step: Vec<f32> = ahead.iter().zip(&behind).map(|(a, b)| a - b).collect();
     let [low, high] = [&behind, &ahead].map(|u| dot(&derivative(loss, u, &s.y), &step));
     let second = (high - low) / dot(&step, &step);
