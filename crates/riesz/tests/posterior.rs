@@ -966,6 +966,60 @@ fn a_funnel_is_warned_of() {
     }
 }
 
+/// A ridge bent like a parabola: x_1 ~ N(0, 20), x_2 ~ N((x_1² − 20)/10, 1), the rest standard normal. The prior is N(0, 30²) and divided out of the
+/// likelihood, so that the posterior is just this and the evidence one.
+struct Banana(usize);
+
+impl Model for Banana {
+    fn dimension(&self) -> usize {
+        self.0
+    }
+    fn observations(&self) -> usize {
+        1
+    }
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()> {
+        Funnel(self.0).draw_prior(address, theta)
+    }
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
+        Funnel(self.0).log_prior(particles, out)
+    }
+    fn log_likelihood(&self, particles: Particles<'_>, _: &[u32], out: &mut [f64]) -> Result<()> {
+        let mut prior = vec![0.0; out.len()];
+        self.log_prior(particles, &mut prior)?;
+        for ((theta, out), prior) in particles.iter().zip(out).zip(prior) {
+            let bent = theta[1] - 0.1 * (theta[0] * theta[0] - 20.0);
+            let rest: f64 = theta[2..].iter().map(|x| log_normal(*x, 1.0)).sum();
+            *out = log_normal(theta[0], 20.0_f64.sqrt()) + log_normal(bent, 1.0) + rest - prior;
+        }
+        Ok(())
+    }
+}
+
+/// Moments and evidence of a bent ridge in ten and twenty dimensions. x_2 has the variance 9 and, a² being χ² with one degree of freedom,
+/// the fourth central moment 3·9² + 48·2⁴, so that its variance has the relative error √(11.5/ESS); four errors, and no warning.
+#[test]
+fn a_bent_ridge_is_followed_to_its_ends() {
+    for (d, seed) in [(10, 0), (10, 1), (20, 2)] {
+        let posterior = fit(&Banana(d), &AdaptiveOptions::new(Seed(seed)));
+        assert_eq!(posterior.warnings(), Vec::<String>::new(), "d = {d}, seed {seed}");
+        let (size, error) =
+            (posterior.report().effective_size, posterior.report().effective_size.sqrt().recip());
+        assert!(size > 1_000.0, "{size}");
+        let (mean, covariance) = posterior.moments();
+        for (k, variance, kurtosis) in [(0, 20.0, 2.0), (1, 9.0, 11.5), (2, 1.0, 2.0)] {
+            let shift = mean[k] / f64::sqrt(variance);
+            assert!(shift.abs() < 4.0 * error, "d = {d}, seed {seed}, x_{k}: {shift}");
+            let spread = covariance[k * (d + 1)] / variance - 1.0;
+            assert!(
+                spread.abs() < 4.0 * f64::sqrt(kurtosis) * error,
+                "d = {d}, seed {seed}, x_{k}: {spread}"
+            );
+        }
+        let evidence = posterior.report().evidence.unwrap();
+        assert!(evidence.value.abs() < 4.0 * evidence.error, "d = {d}, seed {seed}: {evidence:?}");
+    }
+}
+
 // ---- laws ------------------------------------------------------------------------------------------------------------
 
 fn small(renewal: Renewal) -> AdaptiveOptions {

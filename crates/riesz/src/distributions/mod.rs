@@ -16,6 +16,7 @@
 //! parts share the driver with learning over functions, not its solvers.
 
 mod adaptive;
+mod bend;
 mod bridge;
 mod clusters;
 mod diagnostics;

@@ -380,7 +380,8 @@ impl Posterior {
         }
         // Not under the lock: a thread of the pool that waits for others may take up another call for the same density.
         let (weights, block) = (normalised(&self.log_weights), BlockIndex(DENSITY));
-        let fitted = Proposal::fit(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block);
+        let fitted =
+            Proposal::straight(&self.positions, &weights, self.dimension, 0.0, self.report.seed, block);
         self.density.get_or_init(|| fitted)
     }
 }

@@ -9,13 +9,17 @@
 //! the mean of their group (Liu and West) leave mean and covariance of each group what they were, so repeated
 //! smoothing does not widen the posterior (spec 4, "constant-ratio KDE"). Between h = 0, the particles themselves,
 //! and h = 1, one Gaussian per group, h_c is that of the largest leave-one-out likelihood.
+//!
+//! Particles that are bent may have such a density in coordinates in which they are straight ([`bend`](super::bend)): q̃(φ(θ)) det ∂φ/∂θ.
 
+use super::bend::Bend;
 use super::clusters::groups;
 use super::factor::{moments, Factor};
 use super::kde::fitting_log_kernel_sums;
 use super::special::{ln_gamma, log_sum_exp};
 use super::weights::systematic;
 use crate::random::{gamma, normals, uniform_open, Address, BlockIndex, Seed, Stream};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Most groups.
@@ -30,6 +34,12 @@ const MULTIPLES: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 3.0];
 const LOOKED_AT: usize = 1_000;
 /// Above so many dimensions a group is one Gaussian: kernels through particles have nothing to add.
 const MOST_KERNELS: usize = 15;
+/// Nats by which a density of straightened particles has to be more likely at particles left out.
+const LEAST_BENT: f64 = 0.05;
+/// Least heavy-tailed share of it.
+const BENT_DEFENSIVE: f64 = 0.1;
+/// … and nats by which it may be less likely where it has fewer groups: it knows what lies beyond the particles, as several groups do not.
+const FEWER_GROUPS: f64 = 0.1;
 /// Weights below this share of the largest are left out.
 const NEGLIGIBLE: f64 = 1e-12;
 
@@ -64,11 +74,40 @@ pub(super) struct Proposal {
     groups: Vec<Group>,
     /// The group of each particle it was fitted to, and the weight of its kernel within; `None` where it has none.
     own: Vec<Option<(usize, f64)>>,
+    /// The coordinates in which all of this is said, where they are not those of θ.
+    bend: Option<Bend>,
 }
 
 impl Proposal {
-    /// The density through particles with normalised `weights`, a share `defensive` of it heavy-tailed.
+    /// The density through particles with normalised `weights`, in coordinates in which they are straight where that makes it
+    /// more likely at particles left out.
     pub(super) fn fit(
+        positions: &[f64],
+        weights: &[f64],
+        dimension: usize,
+        defensive: f64,
+        seed: Seed,
+        block: BlockIndex,
+    ) -> Self {
+        let straight = Self::straight(positions, weights, dimension, defensive, seed, block);
+        let Some(bend) = Bend::fit(positions, weights, dimension) else { return straight };
+        let (phi, _) = bend.straightened(positions);
+        let wide = defensive.max(BENT_DEFENSIVE);
+        let bent = Self { bend: Some(bend), ..Self::straight(&phi, weights, dimension, wide, seed, block) };
+        let likelihood = |q: &Self| {
+            let (_, left_out) = q.left_out(positions, weights);
+            left_out.iter().sum::<f64>() / left_out.len().max(1) as f64
+        };
+        let margin = if bent.groups.len() < straight.groups.len() { -FEWER_GROUPS } else { LEAST_BENT };
+        if likelihood(&bent) > likelihood(&straight) + margin {
+            bent
+        } else {
+            straight
+        }
+    }
+
+    /// The density through particles with normalised `weights`, a share `defensive` of it heavy-tailed.
+    pub(super) fn straight(
         positions: &[f64],
         weights: &[f64],
         dimension: usize,
@@ -94,7 +133,7 @@ impl Proposal {
             .map(|c| (0..weights.len()).filter(|&i| group[i] == c).map(|i| weights[i]).sum())
             .collect();
         let own = place.iter().map(|p| p.map(|i| (group[i], weights[i] / within[group[i]]))).collect();
-        Self { dimension, defensive, groups: (0..count).map(members).collect(), own }
+        Self { dimension, defensive, groups: (0..count).map(members).collect(), own, bend: None }
     }
 
     /// One Gaussian, and a share `defensive` of heavy tails about it.
@@ -103,7 +142,7 @@ impl Proposal {
         let factor = Factor::of(covariance, dimension);
         let (white, weights) = (vec![0.0; dimension], vec![1.0]);
         let group = Group { share: 1.0, mean, factor, bandwidth: 1.0, white, weights };
-        Self { dimension, defensive, groups: vec![group], own: Vec::new() }
+        Self { dimension, defensive, groups: vec![group], own: Vec::new(), bend: None }
     }
 
     /// The same Gaussian about the mean of particles with normalised `weights`, as wide as they are on average over all directions.
@@ -124,6 +163,11 @@ impl Proposal {
         let total: f64 = self.groups.iter().map(|g| g.share.sqrt()).sum();
         self.groups.iter_mut().for_each(|g| g.share = g.share.sqrt() / total);
         self
+    }
+
+    /// Whether it is said in coordinates other than those of θ.
+    pub(super) fn is_bent(&self) -> bool {
+        self.bend.is_some()
     }
 
     /// Number of groups.
@@ -166,6 +210,7 @@ impl Proposal {
                     None => student(address, &mut z),
                 }
                 group.factor.colour(&z, &group.mean, point);
+                self.bend.iter().for_each(|bend| bend.bend(point));
                 i += 1;
             }
         }
@@ -174,10 +219,11 @@ impl Proposal {
 
     /// log q̃ at each of `points`, row-major.
     pub(super) fn log_density(&self, points: &[f64]) -> Vec<f64> {
+        let (points, logs) = self.coordinates(points);
         let count = points.len() / self.dimension;
         let mut parts: Vec<Vec<f64>> = Vec::with_capacity(2 * self.groups.len());
         for group in &self.groups {
-            let white = group.factor.whiten_rows(points, &group.mean);
+            let white = group.factor.whiten_rows(&points, &group.mean);
             if self.defensive < 1.0 {
                 let log_share = (group.share * (1.0 - self.defensive)).ln();
                 let mut kernels = group.log_kernels(&white, self.dimension);
@@ -193,15 +239,27 @@ impl Proposal {
         let mut terms = vec![0.0; parts.len()];
         let mut total = |i: usize| {
             terms.iter_mut().zip(&parts).for_each(|(term, part)| *term = part[i]);
-            log_sum_exp(&terms)
+            log_sum_exp(&terms) + logs.get(i).copied().unwrap_or(0.0)
         };
         (0..count).map(&mut total).collect()
     }
 
-    /// A move from θ: θ' = μ_c + a(θ − μ_c) + s L_c z, the group c drawn by responsibility.
+    /// φ of rows θ and log det ∂φ/∂θ of each; the rows themselves and none where the coordinates are those of θ.
+    fn coordinates<'p>(&self, points: &'p [f64]) -> (Cow<'p, [f64]>, Vec<f64>) {
+        match &self.bend {
+            Some(bend) => {
+                let (phi, logs) = bend.straightened(points);
+                (phi.into(), logs)
+            }
+            None => (points.into(), Vec::new()),
+        }
+    }
+
+    /// A move from θ: θ' = μ_c + a(θ − μ_c) + s L_c z, the group c drawn by responsibility, in the coordinates of the density.
     pub(super) fn step(&self, from: &[f64], jump: Jump, address: Address, to: &mut [f64]) {
         let d = self.dimension;
-        let responsibility = self.responsibilities(from);
+        let (from, _) = self.coordinates(from);
+        let responsibility = self.responsibilities(&from);
         let mut threshold = uniform_open(address.on(Stream::Move).words(0)[1]);
         let chosen = responsibility.iter().position(|r| {
             threshold -= r.exp();
@@ -209,10 +267,11 @@ impl Proposal {
         });
         let group = &self.groups[chosen.unwrap_or(self.groups.len() - 1)];
         let (mut y, mut z) = (vec![0.0; d], vec![0.0; d]);
-        group.factor.whiten(from, &group.mean, &mut y);
+        group.factor.whiten(&from, &group.mean, &mut y);
         normals(address, &mut z);
         z.iter_mut().zip(&y).for_each(|(z, y)| *z = jump.keep * y + jump.noise * *z);
         group.factor.colour(&z, &group.mean, to);
+        self.bend.iter().for_each(|bend| bend.bend(to));
     }
 
     /// The log-density of [`Proposal::step`] at `to`.
@@ -220,21 +279,24 @@ impl Proposal {
         let d = self.dimension;
         let Jump { keep: a, noise: s } = jump;
         let (mut y, mut z) = (vec![0.0; d], vec![0.0; d]);
-        let mut terms = self.responsibilities(from);
+        let ((from, _), (to, logs)) = (self.coordinates(from), self.coordinates(to));
+        let mut terms = self.responsibilities(&from);
         for (term, group) in terms.iter_mut().zip(&self.groups) {
-            group.factor.whiten(from, &group.mean, &mut y);
-            group.factor.whiten(to, &group.mean, &mut z);
+            group.factor.whiten(&from, &group.mean, &mut y);
+            group.factor.whiten(&to, &group.mean, &mut z);
             let distance: f64 = z.iter().zip(&y).map(|(z, y)| ((z - a * y) / s).powi(2)).sum();
             *term -= 0.5 * distance + group.factor.log_determinant();
         }
         log_sum_exp(&terms) - d as f64 * (0.5 * std::f64::consts::TAU.ln() + s.ln())
+            + logs.iter().sum::<f64>()
     }
 
     /// Σ_c p_c ‖L_c⁻¹(θ' − θ)‖², the squared length of a move in deviations of the groups.
     pub(super) fn squared_length(&self, from: &[f64], to: &[f64]) -> f64 {
         let mut z = vec![0.0; self.dimension];
+        let ((from, _), (to, _)) = (self.coordinates(from), self.coordinates(to));
         let within = self.groups.iter().map(|group| {
-            group.factor.whiten(to, from, &mut z);
+            group.factor.whiten(&to, &from, &mut z);
             group.share * z.iter().map(|z| z * z).sum::<f64>()
         });
         within.sum()
@@ -268,8 +330,17 @@ impl Proposal {
         log_target: &[f64],
         log_evidence: f64,
     ) -> f64 {
+        let (few, left_out) = self.left_out(positions, weights);
+        let ratios: Vec<f64> =
+            few.iter().zip(left_out).map(|(&i, others)| log_target[i] - log_evidence - others).collect();
+        let mean = log_sum_exp(&ratios) - (ratios.len() as f64).ln();
+        (-mean).exp().min(1.0)
+    }
+
+    /// Some of the particles this was fitted to, each of which stands for the same weight, and log q̃_{−i} there: the density without the
+    /// kernel of the particle.
+    fn left_out(&self, positions: &[f64], weights: &[f64]) -> (Vec<usize>, Vec<f64>) {
         let d = self.dimension;
-        // Resampled, so that each of those looked at stands for the same weight.
         let few = systematic(
             weights,
             weights.len().min(LOOKED_AT),
@@ -277,21 +348,22 @@ impl Proposal {
         );
         let queries: Vec<f64> = few.iter().flat_map(|&i| &positions[i * d..][..d]).copied().collect();
         let density = self.log_density(&queries);
+        let (phi, logs) = self.coordinates(&queries);
         let mut z = vec![0.0; d];
-        let mut ratios = Vec::with_capacity(few.len());
-        for (&i, density) in few.iter().zip(density) {
+        let (mut kept, mut left_out) = (Vec::with_capacity(few.len()), Vec::with_capacity(few.len()));
+        for (k, (&i, density)) in few.iter().zip(density).enumerate() {
             let Some((group, weight)) = self.own[i] else { continue };
             let group = &self.groups[group];
-            group.factor.whiten(&positions[i * d..][..d], &group.mean, &mut z);
+            group.factor.whiten(&phi[k * d..][..d], &group.mean, &mut z);
             let (a, h) = (group.shrink(), group.bandwidth);
             let distance: f64 = z.iter().map(|z| ((1.0 - a) * z / h).powi(2)).sum();
             let kernel =
-                (group.share * weight * (1.0 - self.defensive)).ln() - 0.5 * distance - group.normaliser(d);
-            let others = density + without((kernel - density).exp());
-            ratios.push(log_target[i] - log_evidence - others);
+                (group.share * weight * (1.0 - self.defensive)).ln() - 0.5 * distance - group.normaliser(d)
+                    + logs.get(k).copied().unwrap_or(0.0);
+            kept.push(i);
+            left_out.push(density + without((kernel - density).exp()));
         }
-        let mean = log_sum_exp(&ratios) - (ratios.len() as f64).ln();
-        (-mean).exp().min(1.0)
+        (kept, left_out)
     }
 }
 

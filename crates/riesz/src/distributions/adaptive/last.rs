@@ -17,7 +17,11 @@ use crate::random::BlockIndex;
 /// Block of the random numbers of the last stage, beyond those of all islands.
 const LAST: u64 = 1 << 40;
 /// Most repetitions of the last stage.
-const REPETITIONS: u64 = 3;
+const REPETITIONS: u64 = 6;
+/// Repetitions where too few draws are effective.
+const FEW_REPETITIONS: u64 = 3;
+/// Difference of the evidence of draws and that of the draws before that is no drift, beyond three errors.
+const SETTLED: f64 = 0.01;
 /// A last stage of which this share is effective is not repeated.
 pub(super) const ENOUGH_EFFECTIVE: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
@@ -26,7 +30,7 @@ const LEAST_EFFECTIVE: f64 = 0.1;
 const LEAST_REFITTED: f64 = 5.0;
 /// Below this share of effective draws …
 const FEW_EFFECTIVE: f64 = 0.25;
-/// … the last repetition has so many times as many.
+/// … the last repetition has so many times as many; others at most, where that costs little.
 const MORE_DRAWS: usize = 4;
 /// Fewest and most rounds of moves after the last batch.
 const LAST_MOVES: [usize; 2] = [3, 8];
@@ -71,8 +75,8 @@ impl Run<'_> {
             }
         }
         let (evidence, pareto_k) = self.bridged()?;
-        let doubtful = !self.mixed();
-        Ok(self.pooled_islands(evidence, pareto_k.filter(|_| doubtful)))
+        let (doubtful, confirmed) = (!self.mixed(), self.confirmed());
+        Ok(self.pooled_islands(evidence.filter(|_| confirmed), pareto_k.filter(|_| doubtful)))
     }
 
     /// Draws of a density through all islands' particles with importance weights for all data; `None` where too few
@@ -95,7 +99,7 @@ impl Run<'_> {
         let islands = pooled(&self.islands, equally);
         let mut pool = islands.clone();
         let mut best: Option<(Population, Proposal)> = None;
-        let mut more = 1;
+        let (affordable, mut more, mut settled) = (self.affordable(), 1, false);
         for repetition in 0..REPETITIONS {
             let block = BlockIndex(first + repetition);
             let weights = normalised(&pool.log_weights);
@@ -109,33 +113,52 @@ impl Run<'_> {
                     return Ok(None);
                 }
             }
+            let bent = proposal.is_bent();
             let fresh = self.draws(&proposal, block, more * options.particles)?;
             control.check(self.settings[0].model.observations())?;
             let size = fresh.distinct_size(d);
             if repetition == 0 && (moving || attempt.is_some()) {
                 self.overlap = Some(size / count);
             }
-            let better = best.as_ref().is_none_or(|(b, _)| b.distinct_size(d) < size);
+            // Draws that are elsewhere than what their density was fitted to have found something: the next density knows of it.
+            let alike = fresh.resembles(&pool, d) && (repetition == 0 || same_evidence(&fresh, &pool));
+            let better = !settled || !alike || best.as_ref().is_none_or(|(b, _)| b.distinct_size(d) < size);
+            // A bent density knows of tails: as many draws again tell whether it knows of them all.
+            let confirmed = repetition > 0 && pool.len() >= fresh.len();
             if better {
+                settled = alike || control.out_of_time();
                 pool = fresh.clone();
                 best = Some((fresh, proposal));
             }
-            if size >= ENOUGH_EFFECTIVE * count || !better || control.out_of_time() {
+            let enough = settled && (size >= ENOUGH_EFFECTIVE * count || repetition + 1 >= FEW_REPETITIONS);
+            let done = more >= affordable && (confirmed || !bent);
+            if (enough && done) || !better || control.out_of_time() {
                 break;
+            }
+            if enough {
+                more = affordable;
+                continue;
             }
             // A density through too few is one through a part of the posterior.
             if size < LEAST_REFITTED * d as f64 && !forced {
                 return Ok(None);
             }
             // The last are more, where no density is good.
-            if repetition + 2 == REPETITIONS && size < FEW_EFFECTIVE * count {
+            if repetition + 2 >= FEW_REPETITIONS && size < FEW_EFFECTIVE * count {
                 more = MORE_DRAWS;
             }
         }
         let good = |(b, q): &(Population, Proposal)| {
-            b.distinct_size(d) >= LEAST_EFFECTIVE * count && islands.covered(q, &b.log_weights)
+            settled && b.distinct_size(d) >= LEAST_EFFECTIVE * count && islands.covered(q, &b.log_weights)
         };
         Ok(best.filter(|b| forced || good(b)).map(|(b, q)| (b, q.groups())))
+    }
+
+    /// How many times as many draws as particles cost no more than a tenth of all that was done before, at most four.
+    fn affordable(&self) -> usize {
+        let evaluations: u64 = self.islands.iter().map(|i| i.state.evaluations).sum();
+        let looks = evaluations / self.settings[0].model.observations().max(1) as u64;
+        (looks as usize / 10 / self.options().particles).clamp(1, MORE_DRAWS)
     }
 
     /// Draws of `proposal` with importance weights for all data.
@@ -205,6 +228,11 @@ impl Run<'_> {
             first += count;
         }
         chosen
+    }
+
+    /// Whether draws have met the particles that moves left, or these need none: an evidence may miss what particles miss.
+    fn confirmed(&self) -> bool {
+        self.overlap.is_none_or(|share| share >= LEAST_OVERLAP) || self.mixed()
     }
 
     /// Whether the islands agree and their chains have forgotten where they began many times: such particles need no draws
@@ -299,8 +327,7 @@ impl Run<'_> {
     pub(super) fn of_draws(&mut self, particles: Population, groups: usize) -> Posterior {
         let d = self.settings[0].model.dimension();
         let size = particles.distinct_size(d);
-        let confirmed = self.overlap.is_none_or(|share| share >= LEAST_OVERLAP) || self.mixed();
-        let evidence = confirmed.then(|| Evidence::of_weights(&particles.log_weights));
+        let evidence = self.confirmed().then(|| Evidence::of_weights(&particles.log_weights));
         let halves: Vec<(Vec<f64>, Vec<f64>)> = (0..2)
             .map(|half| {
                 let own = particles.positions.chunks_exact(d).skip(half).step_by(2);
@@ -353,4 +380,10 @@ impl Run<'_> {
             .with_overlap(overlap)
             .with_history(std::mem::take(&mut self.history), evaluations, groups)
     }
+}
+
+/// Whether the evidences of two sets of draws are the same but for chance and a little.
+fn same_evidence(a: &Population, b: &Population) -> bool {
+    let [a, b] = [a, b].map(|draws| Evidence::of_weights(&draws.log_weights));
+    (a.value - b.value).abs() <= SETTLED + 3.0 * a.error.hypot(b.error)
 }

@@ -13,6 +13,11 @@ use std::collections::HashMap;
 /// Share of the particles that draws may miss: a hundredth, and another for chance.
 const MOST_UNCOVERED: f64 = 0.02;
 
+/// Deviations by which populations that resemble each other may be apart: beyond three standard errors, and at most.
+const SHIFT: [f64; 2] = [0.1, 0.25];
+/// Deviations between the lowest and the highest tenth of a Gaussian.
+const TENTHS: f64 = 2.563;
+
 /// Particles with the logarithms of the densities they were asked about.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Population {
@@ -101,6 +106,23 @@ impl Population {
         beyond.map(|(_, w)| w).sum::<f64>() < MOST_UNCOVERED
     }
 
+    /// Whether the medians and the outer tenths of all coordinates are where those of `other` are, but for three standard errors and a
+    /// little, in deviations: tails may be so heavy that means and deviations scatter.
+    pub(super) fn resembles(&self, other: &Self, d: usize) -> bool {
+        let [own, others] = [self, other].map(|p| (normalised(&p.log_weights), &p.positions));
+        let errors = [self, other].map(|p| effective_size(&p.log_weights).recip());
+        let most = (SHIFT[0] + 3.0 * (errors[0] + errors[1]).sqrt()).min(SHIFT[1]);
+        let near = |k: usize| {
+            let [own, others] = [&own, &others].map(|(weights, positions)| {
+                let values: Vec<f64> = positions.iter().skip(k).step_by(d).copied().collect();
+                quantiles(&values, weights)
+            });
+            let deviation = (own[2] - own[0]) / TENTHS;
+            own.iter().zip(others).all(|(a, b)| (a - b).abs() <= most * deviation)
+        };
+        (0..d).all(near)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.log_prior.len()
     }
@@ -119,6 +141,20 @@ pub(super) fn drawn(
     let fresh = Population::at(positions, setting, target)?;
     let log_weights = fresh.log_target(target.power).iter().zip(density).map(|(t, q)| t - q).collect();
     Ok(Population { log_weights, ..fresh })
+}
+
+/// The quantiles at 0.1, 0.5 and 0.9 of values with normalised weights.
+fn quantiles(values: &[f64], weights: &[f64]) -> [f64; 3] {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    [0.1, 0.5, 0.9].map(|level| {
+        let mut below = 0.0;
+        let at = order.iter().find(|&&i| {
+            below += weights[i];
+            below >= level
+        });
+        at.or(order.last()).map_or(f64::NAN, |&i| values[i])
+    })
 }
 
 /// The particles of all islands, each weighted by its evidence or all `equally`.
