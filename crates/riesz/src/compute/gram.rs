@@ -32,7 +32,8 @@ const LEAF: usize = 8_192;
 impl GramSample {
     /// About `size` of `n` rows, or all of them; drawn anew for every block.
     pub fn new(size: usize, n: usize, seed: Seed, block: BlockIndex) -> Self {
-        let runs = (GROUPS * size).div_ceil(n.max(1)).next_multiple_of(2).min(GROUPS);
+        // The nearest even number.
+        let runs = ((GROUPS * size / n.max(1) + 1) & !1).clamp(2, GROUPS);
         Self { runs, seed, block, first: 0 }
     }
 

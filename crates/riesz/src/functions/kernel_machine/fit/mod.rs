@@ -42,6 +42,8 @@ const SMALL_BLOCKS: usize = 16;
 const RIDGE_BLOCKS: usize = 64;
 /// Early stopping looks back this many features.
 const WINDOW_FEATURES: usize = 8_192;
+/// Features of a block from which on its Gram matrix has half as many rows for each.
+const LARGE_BLOCK: usize = 2_048;
 
 /// One fit by block descent or ridge, with everything derived from the data.
 pub(crate) struct Fit<'a> {
@@ -200,7 +202,9 @@ impl<'a> Fit<'a> {
 
     fn config(&self, damping: f64) -> BlockDescentConfig {
         let (ridge, chunk) = (self.options.ridge.unwrap_or(0.0), self.options.chunk);
-        BlockDescentConfig { damping, ridge, chunk, ..Default::default() }
+        // A Gram matrix costs rows × m²: of large blocks it would be half of a fit.
+        let gram_rows_per_feature = if self.block_size() < LARGE_BLOCK { 16 } else { 8 };
+        BlockDescentConfig { damping, ridge, chunk, gram_rows_per_feature, ..Default::default() }
     }
 
     fn ridge(&self, control: &mut Control<'_>) -> Result<Outcome> {

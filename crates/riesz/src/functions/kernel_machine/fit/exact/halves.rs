@@ -24,6 +24,9 @@ const WIDE: usize = 512;
 const SCOUTS: usize = 1_024;
 /// Most rows that the metric which has won is learnt from again.
 pub(super) const LEARN: usize = 4_096;
+/// Matrices of doubles over the rows of a half, and over those, that are there at a time.
+const HALF_MATRICES: f64 = 5.0;
+const LEARN_MATRICES: f64 = 3.0;
 /// Forms that are.
 const FINALISTS: usize = 2;
 /// Rounds of learning a metric.
@@ -205,10 +208,33 @@ pub(super) struct Found {
     pub metric: Option<(Mat<f64>, Form, Candidate)>,
 }
 
-/// Rows that are looked at, of n whose gradients have so many numbers each.
-pub(super) fn rows_of(n: usize, numbers: usize) -> usize {
-    let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
-    2 * (n / 4).min(QUARTER).max(n / 12).clamp(HALF.0, most)
+/// How many rows are looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// Of each half.
+    half: usize,
+    /// From which the metric that has won is learnt again, at most.
+    learn: usize,
+}
+
+impl Size {
+    /// Of n rows whose gradients have so many numbers each.
+    pub(super) fn of(n: usize, numbers: usize) -> Self {
+        let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
+        Self { half: (n / 4).min(QUARTER).max(n / 12).clamp(HALF.0, most), learn: LEARN }
+    }
+
+    /// As many of these as matrices of so many bytes in all allow; `None` where these are too few.
+    pub(super) fn within(self, bytes: f64) -> Option<Self> {
+        let side = |matrices: f64| (bytes / (8.0 * matrices)).sqrt() as usize;
+        let size =
+            Self { half: self.half.min(side(HALF_MATRICES)), learn: self.learn.min(side(LEARN_MATRICES)) };
+        (size.half >= HALF.0).then_some(size)
+    }
+
+    pub(super) fn rows(self) -> usize {
+        2 * self.half
+    }
 }
 
 /// Settings without and with a metric, as the halves of a sample judge them; `starts` are the best of each kernel on fewer rows,
@@ -220,7 +246,7 @@ pub(super) fn learn(
     forms: &[Form],
     starts: &[Candidate],
     grid: &Grid,
-    seed: Seed,
+    (size, seed): (Size, Seed),
     check: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Option<Found>> {
     let order = Permutation::new(seed, Stream::Race, BlockIndex(1), sample.len());
@@ -265,7 +291,7 @@ pub(super) fn learn(
     drop(halves);
     let Some((form, round, mut found)) = best else { return Ok(Some(Found { plain, metric: None })) };
     let before = std::iter::once(&plain).chain(found.iter().map(|(_, settings)| settings)).take(round + 1);
-    let both = sample.part(&order[..order.len().min(LEARN)]);
+    let both = sample.part(&order[..order.len().min(size.learn)]);
     let d = sample.x.ncols();
     let mut root = Mat::identity(d, d);
     for settings in before {

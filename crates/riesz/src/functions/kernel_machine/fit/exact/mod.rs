@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::evidence::square_targets;
 use crate::functions::kernel_machine::learnt::Learnt;
-use crate::functions::kernel_machine::machine::HistoryEntry;
+use crate::functions::kernel_machine::machine::{HistoryEntry, KernelMachine};
 use crate::functions::kernel_machine::metric::Metric;
 use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec, Task};
 use crate::functions::kernel_machine::race::{decided, scaling, scalings};
@@ -105,8 +105,16 @@ impl Fit<'_> {
         if !(many && possible) {
             return Ok(None);
         }
-        let chosen = self.chosen(control)?;
-        Ok(chosen.metric.map(|metric| (metric, chosen.kernel)))
+        // Blocks that are asked for take no more memory than they say.
+        let memory = match self.options.solver {
+            SolverSpec::Block => KernelMachine::memory(self.options, self.rows.len(), self.rows.columns()),
+            _ => f64::INFINITY,
+        };
+        let chosen = match self.halves().within(memory) {
+            Some(size) => self.chosen_of_many(size, control)?.1,
+            None => Some(self.chosen(control)?),
+        };
+        Ok(chosen.and_then(|chosen| Some((chosen.metric?, chosen.kernel))))
     }
 
     /// A metric learnt from at most 512 rows; `None` where none is better than nothing.

@@ -4,7 +4,7 @@
 //! short fits to more rows, judged by those held out. Sweeps end when the held-out loss has stopped falling; then the
 //! held-out rows are learnt from too.
 
-use super::halves::{self, least, Found, DAMPINGS, LEARN};
+use super::halves::{self, least, Found, Size, DAMPINGS, LEARN};
 use super::sample::log_losses;
 use super::search::Candidate;
 use super::{Chosen, Start};
@@ -133,7 +133,7 @@ impl Fit<'_> {
             settled: false,
         };
         let kept = found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))?;
-        let chosen = self.chosen_of_many(control)?;
+        let chosen = self.chosen_of_many(self.halves(), control)?;
         let chosen = self.compared(chosen, control)?;
         let part = self.part(&chosen, &(0..self.rows.len() as u32).collect::<Vec<_>>());
         let kernel = self.kernel_of(&chosen)?;
@@ -167,9 +167,18 @@ impl Fit<'_> {
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history })
     }
 
+    /// How many rows choose.
+    pub(super) fn halves(&self) -> Size {
+        Size::of(self.rows.len(), self.offset.len() * (self.rows.columns() + 1))
+    }
+
     /// Kernel, metric, bandwidth and damping by two halves of some thousand rows: without a metric and, where one does better,
     /// with it.
-    fn chosen_of_many(&self, control: &mut Control<'_>) -> Result<(Chosen, Option<Chosen>)> {
+    pub(super) fn chosen_of_many(
+        &self,
+        size: Size,
+        control: &mut Control<'_>,
+    ) -> Result<(Chosen, Option<Chosen>)> {
         let (grid, start) = self.coarse(control)?;
         let Some(Start { standard, kernels: starts }) = start else { return Ok((self.plain(&grid), None)) };
         let scaling = scaling(&self.moments, standard, self.options.kernel());
@@ -183,13 +192,10 @@ impl Fit<'_> {
         };
         let mut found = None;
         if !control.out_of_time() {
-            let sample = self.sample(
-                &scaling,
-                halves::rows_of(self.rows.len(), self.offset.len() * (self.rows.columns() + 1)),
-            )?;
+            let sample = self.sample(&scaling, size.rows())?;
             let forms = self.options.metric_forms(self.rows.columns());
             let check = &mut || control.check(0);
-            found = halves::learn(&sample, &forms, &starts, &grid, self.options.seed, check)?;
+            found = halves::learn(&sample, &forms, &starts, &grid, (size, self.options.seed), check)?;
         }
         Ok(match (found, least(&starts)) {
             (Some(Found { plain, metric }), _) => {
