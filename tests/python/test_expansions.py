@@ -110,3 +110,60 @@ def test_sweeps_end_where_the_loss_rises_while_the_error_falls():
     assert len(model.history_) <= 16
     # Who knows how the moons were made is wrong on about 5.5 per cent.
     assert model.score(X[4_000:], labels[4_000:]) > 0.92
+
+
+def _images(n, columns=160, seed=5):
+    """Classes by an angle in eight directions of many columns, whose noise is small elsewhere."""
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(columns, 8)))[0]
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 8))
+    X = z @ basis.T + 0.02 * rng.normal(size=(n, columns))
+    return X, (np.arctan2(z[:, 0], z[:, 1]) // (np.pi / 3)).astype(int)
+
+
+def test_classes_of_many_columns_are_told_apart_in_few_directions(tmp_path):
+    """The rows of the model are those directions; the metric is that of the columns."""
+    X, y = _images(3_000)
+    model = KernelClassifier(random_state=0, n_jobs=1).fit(X, y)
+    assert model.loss_ == "least_squares" and model.n_blocks_ == 1
+    assert model.metric_.shape == (160, 160) and model.n_features_in_ == 160
+    assert np.linalg.matrix_rank(model.metric_, tol=1e-6 * np.abs(model.metric_).max()) <= 80
+    test, truth = _images(1_000, seed=6)
+    assert (model.predict(test) != truth).mean() < 0.15
+    # Threads, files and the number of rows that are predicted together change no bit.
+    scores = model.decision_function(test)
+    for other in (
+        KernelClassifier(random_state=0, n_jobs=2).fit(X, y),
+        pickle.loads(pickle.dumps(model)),
+    ):
+        np.testing.assert_array_equal(other.decision_function(test), scores)
+    model.save(tmp_path / "model.riesz")
+    np.testing.assert_array_equal(
+        KernelClassifier.load(tmp_path / "model.riesz").decision_function(test[:7]), scores[:7]
+    )
+    with pytest.raises(ValueError, match="160"):
+        model.predict(test[:, :80])
+
+
+def test_classes_whose_columns_are_all_needed_keep_them():
+    """No direction has more variance than another: blocks, as before."""
+    X = np.random.default_rng(0).normal(size=(2_400, 120))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = KernelClassifier(random_state=0, max_time=20).fit(X, y)
+    assert model.loss_ == "squared_hinge" and model.n_blocks_ > 1
+
+
+@pytest.mark.parametrize("setting", [{"metric": "none"}, {"metric": "diagonal"}, {"solver": "block"}])
+def test_blocks_of_many_columns_may_be_asked_for(setting):
+    X, y = _images(2_200)
+    model = KernelClassifier(random_state=0, **setting).fit(X, y)
+    assert model.loss_ == "squared_hinge"
+
+
+def test_a_stream_goes_on_from_few_directions():
+    X, y = _images(2_200)
+    model = KernelClassifier(random_state=0).fit(X, y)
+    before = model.score(X, y)
+    model.partial_fit(*_images(500, seed=7))
+    assert model.score(X, y) > before - 0.1
+    assert model.metric_.shape == (160, 160)

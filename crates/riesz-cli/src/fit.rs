@@ -284,6 +284,7 @@ pub(crate) fn metric_name(form: MetricForm) -> &'static str {
         MetricForm::DiagonalRoot => "root of the diagonal metric",
         MetricForm::Full => "full metric",
         MetricForm::FullRoot => "root of the full metric",
+        MetricForm::Unit => "leading directions",
     }
 }
 

@@ -1,8 +1,9 @@
 //! Kernels of the distance alone: values, slopes, and sums over many points.
 //!
-//! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, not of products, so
-//! that nothing cancels between points that are close. Values are in single, weights and sums in double precision, since the weights of
-//! a wide kernel are large and cancel. Sums run in the order of the points: how rows are shared among threads changes no digit.
+//! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, so that nothing cancels
+//! between points that are close; those of many columns are ‖x‖² + ‖a‖² − 2⟨x, a⟩, half the work, for smooth kernels and where norms are such
+//! that rounding is that of the differences (‖·‖² ≤ [`NEAR`] in units of the kernel). Values are in single, weights and sums in double precision, since the weights of
+//! a wide kernel are large and cancel (of many outputs, sums of eight terms are in single precision). Sums run in the order of the points: how rows are shared among threads changes no digit.
 
 use super::exponential::exp_of_negative;
 use super::lanes::{on_device, Kernel, Lanes, LANES};
@@ -66,6 +67,14 @@ impl Radial {
 
 /// Points whose values are computed before they are summed.
 const POINTS: usize = 256;
+/// Columns from which on distances are by products: below, other work outweighs them.
+const MANY_COLUMNS: usize = 32;
+/// Outputs from which on sums of a few terms are in single precision: those of fewer are not what takes the time.
+const MANY_OUTPUTS: usize = 4;
+/// Terms of such a sum.
+const SHORT: usize = 8;
+/// Largest squared norm, in units of the kernel, of a row whose distances are by products: their error is some 10⁻⁷ of the norms.
+const NEAR: f32 = 64.0;
 
 /// s ↦ k(s) of many squared distances, in double precision.
 pub(crate) fn radial_values(device: Device, radial: Radial, values: &mut [f64]) {
@@ -159,6 +168,8 @@ struct Sums<'a> {
 
 /// k(s) in lanes.
 trait Profile {
+    /// Whether k is a smooth function of s at zero, so that rounding s hardly changes it.
+    const SMOOTH: bool = true;
     /// # Safety
     /// As [`Lanes`].
     unsafe fn of<L: Lanes>(s: L) -> L;
@@ -184,6 +195,7 @@ impl Profile for GaussianProfile {
 }
 
 impl Profile for ExponentialProfile {
+    const SMOOTH: bool = false;
     #[inline(always)]
     unsafe fn of<L: Lanes>(s: L) -> L {
         decay(s.sqrt(), 1.0)
@@ -235,71 +247,230 @@ impl Sums<'_> {
             let group = &mut lanes[i / LANES * LANES * d..];
             row.iter().enumerate().for_each(|(j, x)| group[j * LANES + i % LANES] = *x);
         }
-        let mut values = [[0.0_f32; LANES]; POINTS];
-        for (points, weights) in self.points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)) {
+        let by_products = P::SMOOTH && d >= MANY_COLUMNS;
+        let [norms, far] = match by_products {
+            true => [squared_norms(self.x, d), squared_norms(self.points, d)],
+            false => [Vec::new(), Vec::new()],
+        };
+        let (mut values, mut short) = ([[0.0_f32; LANES]; POINTS], Vec::new());
+        let tiles = self.points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)).enumerate();
+        for (tile, (points, weights)) in tiles {
             let count = points.len() / d;
-            let rows = lanes.chunks_exact(LANES * d).zip(self.out.chunks_mut(LANES * c));
-            for (x, out) in rows {
+            if c >= MANY_OUTPUTS {
+                short.clear();
+                (0..c).for_each(|k| short.extend(weights.iter().skip(k).step_by(c).map(|w| *w as f32)));
+            }
+            let rows = lanes.chunks_exact(LANES * d).zip(self.out.chunks_mut(LANES * c)).enumerate();
+            for (group, (x, out)) in rows {
                 // SAFETY: `x` has d runs of lanes, `points` has `count` ≤ POINTS rows of d numbers, `values` a run for each.
-                unsafe { fill::<L, P>(x.as_ptr(), points.as_ptr(), count, d, values.as_mut_ptr().cast()) };
-                for k in 0..c {
-                    let mut sums = [0.0_f64; LANES];
-                    for (values, w) in values[..count].iter().zip(weights.iter().skip(k).step_by(c)) {
-                        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += w * f64::from(value));
+                unsafe {
+                    if by_products {
+                        let own = &norms[group * LANES..norms.len().min((group + 1) * LANES)];
+                        let others = &far[tile * POINTS..][..count];
+                        fill_by_products::<L, P>(x, points, (own, others), &mut values[..count]);
+                    } else {
+                        fill::<L, P, Differences>(x, points, (&[0.0; LANES], &[]), &mut values[..count]);
                     }
-                    out.iter_mut().skip(k).step_by(c).zip(sums).for_each(|(out, sum)| *out += sum);
+                }
+                match c {
+                    // SAFETY: the instructions are those of L.
+                    MANY_OUTPUTS.. => unsafe {
+                        add_weighted_shortly::<L>(&values[..count], &short, out);
+                    },
+                    _ => add_weighted(&values[..count], weights, c, out),
                 }
             }
         }
     }
 }
 
-/// k of sixteen rows and `count` points, a run of lanes for each point.
+/// ‖x‖² of rows.
+fn squared_norms(rows: &[f32], d: usize) -> Vec<f32> {
+    rows.chunks_exact(d).map(|x| x.iter().map(|v| v * v).sum()).collect()
+}
+
+/// out_ic += Σ_j w_jc v_ji for sixteen rows i, or fewer.
 #[inline(always)]
-unsafe fn fill<L: Lanes, P: Profile>(
-    x: *const f32,
-    points: *const f32,
-    count: usize,
-    d: usize,
-    out: *mut f32,
+fn add_weighted(values: &[[f32; LANES]], weights: &[f64], c: usize, out: &mut [f64]) {
+    for k in 0..c {
+        let mut sums = [0.0_f64; LANES];
+        for (values, w) in values.iter().zip(weights.iter().skip(k).step_by(c)) {
+            sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += w * f64::from(value));
+        }
+        out.iter_mut().skip(k).step_by(c).zip(sums).for_each(|(out, sum)| *out += sum);
+    }
+}
+
+/// The same for many outputs, by weights c×m: sums of [`SHORT`] terms in single precision, whose rounding is that of the values, are added in double precision.
+///
+/// # Safety
+/// As [`Lanes`].
+#[inline(always)]
+unsafe fn add_weighted_shortly<L: Lanes>(values: &[[f32; LANES]], weights: &[f32], out: &mut [f64]) {
+    let c = weights.len() / values.len();
+    for (k, weights) in weights.chunks_exact(values.len()).enumerate() {
+        let mut sums = [0.0_f64; LANES];
+        for (values, weights) in values.chunks(SHORT).zip(weights.chunks(SHORT)) {
+            let mut short = [0.0_f32; LANES];
+            // SAFETY: runs of lanes, and instructions as the caller says.
+            unsafe {
+                let mut sum = L::splat(0.0);
+                for (values, w) in values.iter().zip(weights) {
+                    sum = L::load(values.as_ptr()).mul_add(L::splat(*w), sum);
+                }
+                sum.store(short.as_mut_ptr());
+            }
+            sums.iter_mut().zip(&short).for_each(|(sum, &short)| *sum += f64::from(short));
+        }
+        out.iter_mut().skip(k).step_by(c).zip(sums).for_each(|(out, sum)| *out += sum);
+    }
+}
+
+/// How the squared distances of sixteen rows from N points are found; `own` are the squared norms of the rows, `norms` those of the points.
+trait Squares {
+    /// # Safety
+    /// As [`Lanes`]; `x` has d runs of lanes, `points` N rows of d numbers, `norms` N numbers where they are used.
+    unsafe fn of<L: Lanes, const N: usize>(
+        x: *const f32,
+        points: *const f32,
+        d: usize,
+        own: L,
+        norms: *const f32,
+    ) -> [L; N];
+}
+
+/// Σ (x − a)².
+struct Differences;
+/// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
+struct Products;
+
+impl Squares for Differences {
+    #[inline(always)]
+    unsafe fn of<L: Lanes, const N: usize>(
+        x: *const f32,
+        points: *const f32,
+        d: usize,
+        _: L,
+        _: *const f32,
+    ) -> [L; N] {
+        // SAFETY: as the caller says.
+        unsafe {
+            let mut squares = [L::splat(0.0); N];
+            for j in 0..d {
+                let x = L::load(x.add(j * LANES));
+                for (p, square) in squares.iter_mut().enumerate() {
+                    let difference = x.sub(L::splat(*points.add(p * d + j)));
+                    *square = difference.mul_add(difference, *square);
+                }
+            }
+            squares
+        }
+    }
+}
+
+impl Squares for Products {
+    #[inline(always)]
+    unsafe fn of<L: Lanes, const N: usize>(
+        x: *const f32,
+        points: *const f32,
+        d: usize,
+        own: L,
+        norms: *const f32,
+    ) -> [L; N] {
+        // SAFETY: as the caller says.
+        unsafe {
+            let mut products = [L::splat(0.0); N];
+            for j in 0..d {
+                let x = L::load(x.add(j * LANES));
+                for (p, product) in products.iter_mut().enumerate() {
+                    *product = x.mul_add(L::splat(*points.add(p * d + j)), *product);
+                }
+            }
+            for (p, product) in products.iter_mut().enumerate() {
+                let sum = own.add(L::splat(*norms.add(p)));
+                *product = product.mul_add(L::splat(-2.0), sum).max(L::splat(0.0));
+            }
+            products
+        }
+    }
+}
+
+/// [`fill`] by products; by differences for rows and points of large norms. A value depends on its own row and point alone.
+#[inline(always)]
+unsafe fn fill_by_products<L: Lanes, P: Profile>(
+    x: &[f32],
+    points: &[f32],
+    (own, norms): (&[f32], &[f32]),
+    out: &mut [[f32; LANES]],
 ) {
+    let d = x.len() / LANES;
+    let mut row_norms = [0.0; LANES];
+    row_norms[..own.len()].copy_from_slice(own);
+    // Not `>`: a norm that is not a number is large.
+    let large = |norm: &f32| !(*norm <= NEAR);
     // SAFETY: as the caller says.
     unsafe {
+        fill::<L, P, Products>(x, points, (&row_norms, norms), out);
+        for (j, _) in norms.iter().enumerate().filter(|(_, norm)| large(norm)) {
+            fill::<L, P, Differences>(x, &points[j * d..][..d], (&row_norms, &[]), &mut out[j..=j]);
+        }
+        if own.iter().any(large) {
+            let mut other = [[0.0; LANES]; POINTS];
+            fill::<L, P, Differences>(x, points, (&row_norms, &[]), &mut other[..out.len()]);
+            for (i, _) in own.iter().enumerate().filter(|(_, norm)| large(norm)) {
+                out.iter_mut().zip(&other).for_each(|(out, other)| out[i] = other[i]);
+            }
+        }
+    }
+}
+
+/// k of sixteen rows and some points, a run of lanes for each point.
+///
+/// # Safety
+/// As [`Lanes`]; `x` has d runs of lanes, `points` d numbers for each run of `out`, and so have `norms` one where `S` uses them.
+#[inline(always)]
+unsafe fn fill<L: Lanes, P: Profile, S: Squares>(
+    x: &[f32],
+    points: &[f32],
+    (own, norms): (&[f32; LANES], &[f32]),
+    out: &mut [[f32; LANES]],
+) {
+    let (d, count) = (x.len() / LANES, out.len());
+    // SAFETY: as the caller says.
+    unsafe {
+        let (x, own, to) = (x.as_ptr(), L::load(own.as_ptr()), out.as_mut_ptr().cast::<f32>());
+        // Norms that are not used are not read: wrapping, for there may be none.
+        let at = |j: usize| (points.as_ptr().add(j * d), norms.as_ptr().wrapping_add(j), to.add(j * LANES));
         let mut done = 0;
         let together = if L::WIDE { 8 } else { 4 };
         while done + together <= count {
-            let (a, to) = (points.add(done * d), out.add(done * LANES));
+            let (a, norms, to) = at(done);
             if L::WIDE {
-                distances::<L, P, 8>(x, a, d, to);
+                kernels::<L, P, S, 8>(x, a, d, (own, norms), to);
             } else {
-                distances::<L, P, 4>(x, a, d, to);
+                kernels::<L, P, S, 4>(x, a, d, (own, norms), to);
             }
             done += together;
         }
         for j in done..count {
-            distances::<L, P, 1>(x, points.add(j * d), d, out.add(j * LANES));
+            let (a, norms, to) = at(j);
+            kernels::<L, P, S, 1>(x, a, d, (own, norms), to);
         }
     }
 }
 
 /// k of sixteen rows and N points.
 #[inline(always)]
-unsafe fn distances<L: Lanes, P: Profile, const N: usize>(
+unsafe fn kernels<L: Lanes, P: Profile, S: Squares, const N: usize>(
     x: *const f32,
     points: *const f32,
     d: usize,
+    (own, norms): (L, *const f32),
     out: *mut f32,
 ) {
     // SAFETY: as the caller says.
     unsafe {
-        let mut squares = [L::splat(0.0); N];
-        for j in 0..d {
-            let x = L::load(x.add(j * LANES));
-            for (p, square) in squares.iter_mut().enumerate() {
-                let difference = x.sub(L::splat(*points.add(p * d + j)));
-                *square = difference.mul_add(difference, *square);
-            }
-        }
+        let squares: [L; N] = S::of(x, points, d, own, norms);
         for (p, square) in squares.into_iter().enumerate() {
             P::of(square).store(out.add(p * LANES));
         }
@@ -351,7 +522,9 @@ mod tests {
     #[test]
     fn sums_are_those_of_the_formula_on_every_path() {
         for device in Device::available() {
-            for (n, m, d, c) in [(1, 1, 1, 1), (17, 9, 3, 2), (16, 256, 7, 4), (33, 300, 5, 5)] {
+            for (n, m, d, c) in
+                [(1, 1, 1, 1), (17, 9, 3, 2), (16, 256, 7, 4), (33, 300, 5, 5), (20, 270, 40, 10)]
+            {
                 let x: Vec<f32> = (0..n * d).map(number).collect();
                 let points: Vec<f32> = (0..m * d).map(|i| number(i + 5)).collect();
                 let weights: Vec<f64> = (0..m * c).map(|i| f64::from(number(i + 3))).collect();
@@ -360,13 +533,17 @@ mod tests {
                     add_radial_sums(device, radial, d, (&x, &points), &weights, &mut out);
                     for (i, x) in x.chunks_exact(d).enumerate() {
                         for k in 0..c {
-                            let terms = points.chunks_exact(d).enumerate().map(|(j, a)| {
+                            let norm = |x: &[f32]| x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+                            let (mut expected, mut most) = (1.0, 2e-6);
+                            for (j, a) in points.chunks_exact(d).enumerate() {
                                 let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
-                                weights[j * c + k] * radial.value(x.iter().zip(a).map(square).sum())
-                            });
-                            let expected = 1.0 + terms.clone().sum::<f64>();
-                            // Some roundings of each term in single precision.
-                            let most = 2e-6 * (1.0 + terms.map(f64::abs).sum::<f64>());
+                                let term =
+                                    weights[j * c + k] * radial.value(x.iter().zip(a).map(square).sum());
+                                expected += term;
+                                // Some roundings in single precision: of each term, and by products of its norms.
+                                let by_products = if d < MANY_COLUMNS { 0.0 } else { norm(x) + norm(a) };
+                                most += term.abs() * (2e-6 + 2e-7 * by_products);
+                            }
                             let found = out[i * c + k];
                             assert!(
                                 (found - expected).abs() < most,
@@ -379,12 +556,46 @@ mod tests {
         }
     }
 
+    /// Products are used where they are as good as differences: a row far out, next to which others lie, is seen as by differences.
+    #[test]
+    fn close_rows_far_out_are_told_apart() {
+        let d = MANY_COLUMNS;
+        for radial in ALL {
+            for device in Device::available() {
+                for offset in [0.0, 300.0] {
+                    let points: Vec<f32> = (0..9 * d).map(|i| offset + 0.1 * number(i)).collect();
+                    for (j, a) in points.chunks_exact(d).enumerate() {
+                        for (i, x) in points.chunks_exact(d).enumerate() {
+                            let mut out = [0.0];
+                            add_radial_sums(device, radial, d, (x, a), &[1.0], &mut out);
+                            let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
+                            let expected = radial.value(x.iter().zip(a).map(square).sum());
+                            assert!(
+                                (out[0] - expected).abs() < 2e-6,
+                                "{device} {radial:?} {offset}: {i}, {j}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Rows give the same bits alone and together, and what is far away is zero.
     #[test]
     fn rows_do_not_depend_on_their_neighbours() {
-        let (d, m) = (3, 270);
-        let x: Vec<f32> = (0..40 * d).map(number).collect();
-        let points: Vec<f32> = (0..m * d).map(|i| number(i + 1)).collect();
+        for d in [3, MANY_COLUMNS] {
+            rows_are_alone(d);
+        }
+    }
+
+    fn rows_are_alone(d: usize) {
+        let m = 270;
+        // One row and one point are far out.
+        let mut x: Vec<f32> = (0..40 * d).map(number).collect();
+        x[7 * d..8 * d].iter_mut().for_each(|v| *v += 9.0);
+        let mut points: Vec<f32> = (0..m * d).map(|i| number(i + 1)).collect();
+        points[..d].iter_mut().for_each(|v| *v += 9.0);
         let weights: Vec<f64> = (0..m).map(|i| f64::from(number(i))).collect();
         for device in Device::available() {
             let of = |x: &[f32]| {
@@ -395,7 +606,7 @@ mod tests {
             let together = of(&x);
             let alone: Vec<f64> = x.chunks_exact(5 * d).flat_map(of).collect();
             assert_eq!(together, alone, "{device}");
-            assert_eq!(of(&[1e3; 3]), [0.0], "{device}");
+            assert_eq!(of(&vec![1e3; d]), [0.0], "{device}");
         }
     }
 }

@@ -94,6 +94,12 @@ impl<'a> Control<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Whether there is time left to choose how to learn: a third of the budget, the rest being for learning.
+    pub(crate) fn may_choose(&self) -> bool {
+        let share = |deadline: Instant| self.started + deadline.duration_since(self.started) / 3;
+        self.deadline.is_none_or(|deadline| Instant::now() < share(deadline))
+    }
+
     /// Seconds since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()

@@ -1,8 +1,9 @@
 //! Linear algebra and numerical analysis that more than one part needs: one Cholesky factorisation with one rule for
-//! matrices that rounding has made singular, rows of a matrix that are independent, LU, eigendecompositions, conjugate gradients, quasi-Newton steps, k-means, special functions.
+//! matrices that rounding has made singular, rows of a matrix that are independent, LU, eigendecompositions, distances of rows, conjugate gradients, quasi-Newton steps, k-means, special functions.
 
 pub(crate) mod cholesky;
 pub(crate) mod conjugate_gradients;
+pub(crate) mod distances;
 pub(crate) mod eigen;
 pub(crate) mod independent;
 pub(crate) mod k_means;

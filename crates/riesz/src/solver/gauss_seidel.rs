@@ -6,6 +6,7 @@ use crate::compute::{radial_values, Device};
 use crate::error::{in_range, positive, Error, Result};
 use crate::kernel::ClosedForm;
 use crate::linalg::cholesky::{solve_in_place, DOUBLE};
+use crate::linalg::distances::squared_distances;
 use crate::linalg::Cholesky;
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -14,6 +15,8 @@ use rayon::prelude::*;
 
 /// Rows whose sums one thread makes at a time.
 const CHUNK: usize = 256;
+/// Columns from which on products of a matrix are faster than differences of numbers.
+const MANY_COLUMNS: usize = 32;
 
 /// The minimiser of Σ w_i ℓ(f(x_i), y_i) + (λ/2)‖f − offset‖² over f = offset + Σ_j β_j k(x_j, ·), for a loss with constant curvature
 /// h (squares), a block of rows at a time.
@@ -120,6 +123,15 @@ fn kernel_matrix(kernel: &ClosedForm, points: &[f32]) -> Result<Mat<f64>> {
     let d = kernel.columns();
     let n = points.len() / d.max(1);
     let radial = kernel.kernel().radial();
+    if let Some(radial) = radial.filter(|_| d >= MANY_COLUMNS) {
+        let x = Mat::from_fn(n, d, |i, j| f64::from(points[i * d + j]));
+        let mut k = squared_distances(x.as_ref());
+        k.par_col_iter_mut().enumerate().for_each(|(j, column)| {
+            let column = column.try_as_col_major_mut().map(|column| column.as_slice_mut());
+            column.into_iter().for_each(|s| radial_values(Device::default(), radial, &mut s[j..]));
+        });
+        return Ok(k);
+    }
     let mut k = Mat::<f64>::zeros(n, n);
     k.par_col_iter_mut().enumerate().try_for_each(|(j, column)| {
         let (below, Some(column)) = (&points[j * d..], column.try_as_col_major_mut()) else { return Ok(()) };

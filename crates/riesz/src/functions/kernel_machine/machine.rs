@@ -218,7 +218,7 @@ impl KernelMachine {
     /// Learns from further rows, after a fit or a stream: a step for every batch, in their order.
     pub fn partial_fit(&mut self, data: &Training<'_>, control: &mut Control<'_>) -> Result<()> {
         let Header { options, loss, .. } = &self.header;
-        let (expected, found) = (self.f.columns(), data.rows.columns());
+        let (expected, found) = (self.columns(), data.rows.columns());
         if expected != found {
             return Err(Error::Columns { expected, found });
         }
@@ -228,7 +228,7 @@ impl KernelMachine {
         control.start(options.max_time);
         let (targets, weights) = labels(data, options.task, loss);
         let mapped = self.metric.as_ref().map(|metric| metric.map(data.rows));
-        let rows = mapped.as_ref().map_or(Ok(data.rows), |x| Rows::single(x, found))?;
+        let rows = mapped.as_ref().map_or(Ok(data.rows), |x| Rows::single(x, self.f.columns()))?;
         let labelled = Labelled { rows, targets: &targets, weights: &weights };
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -327,11 +327,16 @@ impl KernelMachine {
             blocks,
             block_size,
             features: blocks * block_size,
-            columns: self.f.columns(),
+            columns: self.columns(),
             path: self.header.path,
             seed: self.seed().0,
             history: self.header.history.clone(),
         }
+    }
+
+    /// Number d of columns.
+    pub fn columns(&self) -> usize {
+        self.metric.as_ref().map_or_else(|| self.f.columns(), Metric::columns)
     }
 
     /// The learnt metric of the columns, where there is one.
@@ -445,8 +450,31 @@ fn learn(
     if fit.is_swept() {
         return Ok((fit.run(control)?, loss));
     }
-    let Some((metric, kernel)) = fit.learnt_metric(control)? else { return Ok((fit.run(control)?, loss)) };
+    if fit.is_reducible() {
+        let chosen = fit.choices(control)?;
+        if fit.is_affordable(&chosen) {
+            return Ok((fit.sweeps_of(chosen, control)?, loss));
+        }
+        let loss = options.loss.clone().unwrap_or(LossSpec::SquaredHinge);
+        return in_blocks(options, loss, prepared, print, (chosen.metric(), control));
+    }
+    let metric = fit.learnt_metric(control)?;
     drop(fit);
+    in_blocks(options, loss, prepared, print, (metric, control))
+}
+
+/// Fits rows by blocks, or as the options ask for, after they have gone through a metric where there is one.
+fn in_blocks(
+    options: &Options,
+    loss: LossSpec,
+    prepared: &Prepared<'_>,
+    print: &Fingerprint,
+    (metric, control): (Option<(Metric, KernelSpec)>, &mut Control<'_>),
+) -> Result<(Outcome, LossSpec)> {
+    let Some((metric, kernel)) = metric else {
+        let fit = Fit::new(options, loss.clone(), prepared, print.clone())?;
+        return Ok((fit.run(control)?, loss));
+    };
     let mapped = prepared.mapped(&metric)?;
     let options = Options { kernel: Some(kernel), scaling: ColumnScaling::None, ..options.clone() };
     let outcome = Fit::new(&options, loss.clone(), &mapped, print.clone())?.run(control)?;
@@ -498,7 +526,7 @@ fn default_loss(options: &Options, data: &Training<'_>) -> LossSpec {
         Task::Regression(_) => LossSpec::Square,
         Task::Classification(_) if n < SMALL && options.is_exact() => LossSpec::LeastSquares,
         Task::Classification(_) if n < SMALL || !options.early_stopping => LossSpec::Softmax,
-        Task::Classification(_) if in_memory && options.is_swept(&LossSpec::LeastSquares, n, d) => {
+        Task::Classification(_) if in_memory && options.may_be_swept(&LossSpec::LeastSquares, n, d) => {
             LossSpec::LeastSquares
         }
         Task::Classification(_) => LossSpec::SquaredHinge,

@@ -1,4 +1,4 @@
-//! A learnt metric of the columns: distances ‖Lᵀ(x − x')‖, M = LLᵀ.
+//! A learnt metric of the columns: distances ‖Lᵀ(x − x')‖, M = LLᵀ, L of as many columns as directions count.
 
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{Error, Result};
@@ -76,6 +76,8 @@ pub enum Form {
     Full,
     /// M^½.
     FullRoot,
+    /// Nothing: the leading directions of the rows count as they are, the others not at all.
+    Unit,
 }
 
 impl Form {
@@ -88,6 +90,7 @@ impl Form {
                 Mat::from_fn(d, d, |i, j| if i == j { products[(i, i)].powf(power) } else { 0.0 })
             }
             Self::Full | Self::FullRoot => Eigen::of(products.as_ref())?.map(|v| v.max(0.0).powf(power)),
+            Self::Unit => Mat::identity(d, d),
         };
         let trace = root.squared_norm_l2();
         (trace > 0.0 && trace.is_finite()).then(|| {
@@ -102,24 +105,27 @@ impl Form {
 pub struct Metric {
     form: Form,
     shift: Vec<f32>,
-    /// L, d×d row-major: the scaling of the columns and the root of the metric learnt on scaled ones.
+    /// L, d×r row-major: the scaling of the columns and the root of the metric learnt on scaled ones.
     root: Vec<f32>,
+    /// r ≤ d.
+    directions: usize,
     /// The diagonal of M in units of the columns' deviations, as shares of its sum.
     importances: Vec<f32>,
 }
 
 impl Metric {
-    /// The metric of root L on columns that are scaled first and have the `variance` given.
+    /// The metric of root L, d×r, on columns that are scaled first and have the `variance` given.
     pub(super) fn new(form: Form, scaling: &Scaling, root: &Mat<f64>, variance: &[f64]) -> Self {
-        let d = variance.len();
-        let scaled = |i: usize| f64::from(scaling.scale[i / d]) * root[(i / d, i % d)];
-        let own = |i: usize| variance[i] * (0..d).map(|j| scaled(i * d + j).powi(2)).sum::<f64>();
+        let (d, r) = (variance.len(), root.ncols());
+        let scaled = |i: usize| f64::from(scaling.scale[i / r]) * root[(i / r, i % r)];
+        let own = |i: usize| variance[i] * (0..r).map(|j| scaled(i * r + j).powi(2)).sum::<f64>();
         let own: Vec<f64> = (0..d).map(own).collect();
         let total = own.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         Self {
             form,
             shift: scaling.shift.clone(),
-            root: (0..d * d).map(|i| scaled(i) as f32).collect(),
+            root: (0..d * r).map(|i| scaled(i) as f32).collect(),
+            directions: r,
             importances: own.iter().map(|v| (v / total) as f32).collect(),
         }
     }
@@ -134,10 +140,15 @@ impl Metric {
         self.shift.len()
     }
 
+    /// Number r of the columns of mapped rows.
+    pub fn directions(&self) -> usize {
+        self.directions
+    }
+
     /// M = LLᵀ, d×d row-major: squared distances of rows are (x − x')ᵀ M (x − x').
     pub fn matrix(&self) -> Vec<f64> {
-        let d = self.columns();
-        let row = |i: usize| &self.root[i * d..(i + 1) * d];
+        let (d, r) = (self.columns(), self.directions);
+        let row = |i: usize| &self.root[i * r..(i + 1) * r];
         let dot = |(a, b): (&f32, &f32)| f64::from(*a) * f64::from(*b);
         (0..d * d).map(|k| row(k / d).iter().zip(row(k % d)).map(dot).sum()).collect()
     }
@@ -149,9 +160,9 @@ impl Metric {
 
     /// (x − shift) L for all rows, row-major.
     pub(crate) fn map(&self, rows: Rows<'_>) -> Vec<f32> {
-        let d = self.columns();
-        let mut out = vec![0.0; rows.len() * d];
-        let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * d)).collect();
+        let (d, r) = (self.columns(), self.directions);
+        let mut out = vec![0.0; rows.len() * r];
+        let parts: Vec<_> = tiles(rows.len()).zip(out.chunks_mut(TILE * r)).collect();
         parts.into_par_iter().for_each_init(
             || (Vec::new(), Vec::new()),
             |(buffer, centred), (tile, out)| {
@@ -161,8 +172,8 @@ impl Metric {
                     centred.extend(row.iter().zip(&self.shift).map(|(x, s)| x - s));
                 }
                 let x = MatRef::from_row_major_slice(centred, n, d);
-                let root = MatRef::from_row_major_slice(&self.root, d, d);
-                let out = MatMut::from_row_major_slice_mut(out, n, d);
+                let root = MatRef::from_row_major_slice(&self.root, d, r);
+                let out = MatMut::from_row_major_slice_mut(out, n, r);
                 matmul(out, Accum::Replace, x, root, 1.0, Par::Seq);
             },
         );
@@ -184,7 +195,7 @@ impl Metric {
         for (part, out) in out.chunks_mut(MAPPED_ROWS * outputs).enumerate() {
             let from = part * MAPPED_ROWS;
             let x = self.map(rows.slice(from..from + out.len() / outputs));
-            evaluate(Rows::single(&x, expected)?, out)?;
+            evaluate(Rows::single(&x, self.directions)?, out)?;
         }
         rows.fault()
     }
@@ -193,17 +204,21 @@ impl Metric {
         let d = self.columns();
         container.set_field("metric", &self.form)?;
         container.insert("metric.shift", vec![d], self.shift.clone())?;
-        container.insert("metric.root", vec![d, d], self.root.clone())?;
+        container.insert("metric.root", vec![d, self.directions], self.root.clone())?;
         container.insert("metric.importances", vec![d], self.importances.clone())
     }
 
-    /// Takes out what [`Metric::store`] added: a metric of this many columns.
-    pub(crate) fn restore(container: &mut Container, columns: usize) -> Result<Self> {
+    /// Takes out what [`Metric::store`] added: a metric of this many directions.
+    pub(crate) fn restore(container: &mut Container, directions: usize) -> Result<Self> {
         let form = container.field("metric")?;
+        let columns = container.tensors.get("metric.shift").map_or(0, |shift| shift.shape.iter().product());
+        if columns < directions {
+            return Err(Error::Format(format!("a metric of {directions} directions of {columns} columns")));
+        }
         let shift = container.take_f32s("metric.shift", &[columns])?;
-        let root = container.take_f32s("metric.root", &[columns, columns])?;
+        let root = container.take_f32s("metric.root", &[columns, directions])?;
         let importances = container.take_f32s("metric.importances", &[columns])?;
-        Ok(Self { form, shift, root, importances })
+        Ok(Self { form, shift, root, directions, importances })
     }
 }
 
@@ -242,6 +257,25 @@ mod tests {
         let mut container = Container::new("model");
         metric.store(&mut container).unwrap();
         assert_eq!(Metric::restore(&mut container, 2).unwrap(), metric);
+    }
+
+    /// One direction of two columns: rows become numbers, and a file of more directions than columns is refused.
+    #[test]
+    fn directions_may_be_fewer_than_columns() {
+        let scaling = Scaling { shift: vec![1.0, -1.0], scale: vec![2.0, 0.5] };
+        let metric =
+            Metric::new(Form::Unit, &scaling, &Mat::from_fn(2, 1, |i, _| [0.6, 0.8][i]), &[1.0, 4.0]);
+        assert_eq!((metric.columns(), metric.directions()), (2, 1));
+        let x = [0.0, 0.0, 1.0, 3.0];
+        let z = metric.map(Rows::single(&x, 2).unwrap());
+        assert!((z[0] + 1.2 - 0.4).abs() < 1e-6 && (z[1] - 1.6).abs() < 1e-6, "{z:?}");
+        let expected = [1.44, 0.48, 0.48, 0.16];
+        metric.matrix().iter().zip(expected).for_each(|(m, e)| assert!((m - e).abs() < 1e-6, "{m} {e}"));
+        let mut container = Container::new("model");
+        metric.store(&mut container).unwrap();
+        assert_eq!(Metric::restore(&mut container.clone(), 1).unwrap(), metric);
+        let error = Metric::restore(&mut container, 3).unwrap_err().to_string();
+        assert!(error.contains("3 directions of 2 columns"), "{error}");
     }
 
     #[test]

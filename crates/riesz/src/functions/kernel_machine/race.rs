@@ -264,7 +264,7 @@ impl Stage<'_> {
     ) -> Result<f64> {
         let (outlook, trial) = match findings.next() {
             Some(outlook) => (outlook, None),
-            None if best.is_some() && control.out_of_time() => return Ok(f64::INFINITY),
+            None if best.is_some() && !control.may_choose() => return Ok(f64::INFINITY),
             None => {
                 let trial = self.trial(&setting, control)?;
                 let outlook = self.outlook(&trial);

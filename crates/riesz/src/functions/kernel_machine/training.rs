@@ -112,7 +112,7 @@ impl<'a> Prepared<'a> {
 
     /// The same with rows that a metric has mapped.
     pub(crate) fn mapped(&self, metric: &Metric) -> Result<Prepared<'static>> {
-        let (rows, columns, small) = (self.rows()?, self.columns, self.small);
+        let (rows, columns, small) = (self.rows()?, metric.directions(), self.small);
         let (targets, weights) = (self.targets.clone(), self.weights.clone());
         let (mut x, mut disk) = (Cow::Owned(Vec::new()), None);
         if let Rows::Cached(_) = rows {

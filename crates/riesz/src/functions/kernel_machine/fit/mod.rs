@@ -118,6 +118,13 @@ impl<'a> Fit<'a> {
         !self.small && in_memory && self.has_hold_out() && self.options.is_swept(&self.spec, n, d)
     }
 
+    /// Whether the fit may become such an expansion once directions in which rows hardly vary are left out.
+    pub(crate) fn is_reducible(&self) -> bool {
+        let (n, d) = (self.rows.len(), self.rows.columns());
+        let in_memory = !matches!(self.rows, Rows::Cached(_));
+        !self.small && in_memory && self.has_hold_out() && self.options.is_reducible(&self.spec, n, d)
+    }
+
     fn block_size(&self) -> usize {
         let n = self.rows.len();
         let by_rows = match n {

@@ -1,11 +1,12 @@
 //! A metric from the gradients of the fitted function (recursive feature machines).
 
-use super::sample::{squared_distances, Sample};
+use super::sample::Sample;
 use super::search::{kernel_matrix, mapped, Candidate, Grid};
 use crate::compute::{radial_slopes, Device};
 use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
 use crate::linalg::cholesky::{add_product, solve_in_place};
+use crate::linalg::distances::squared_distances;
 use crate::linalg::lu::product;
 use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};

@@ -2,13 +2,14 @@
 //! the other half judges.
 
 use super::gradients::gradient_products;
-use super::sample::{cross_squares, Sample};
+use super::sample::Sample;
 use super::search::{mapped, Candidate, Grid};
 use crate::compute::{radial_values, Device};
 use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
 use crate::kernel::KernelSpec;
 use crate::linalg::cholesky::{add_product, solve_in_place};
+use crate::linalg::distances::cross_squares;
 use crate::linalg::lu::product;
 use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -43,7 +44,7 @@ const WIDEST: f64 = 8.0;
 pub(super) const DAMPINGS: (f64, f64) = (1e-4, 10.0);
 
 /// Rows that learn, and rows that judge what was learnt.
-struct Halves {
+pub(super) struct Halves {
     learner: Sample,
     judge: Sample,
 }
@@ -52,7 +53,7 @@ struct Halves {
 type Rounds = Vec<(Mat<f64>, Candidate)>;
 
 /// Squared distances among the rows that learn, and of those that judge from them.
-struct Distances {
+pub(super) struct Distances {
     own: Mat<f64>,
     cross: Mat<f64>,
     median: f64,
@@ -60,13 +61,14 @@ struct Distances {
 
 impl Halves {
     /// The first `most` rows of each half of an order.
-    fn of(sample: &Sample, order: &[usize], most: usize) -> Self {
+    pub(super) fn of(sample: &Sample, order: &[usize], most: usize) -> Self {
         let (first, second) = order.split_at(order.len() / 2);
         let [learner, judge] = [first, second].map(|half| sample.part(&half[..half.len().min(most)]));
         Self { learner, judge }
     }
 
-    fn distances(&self, root: Option<&Mat<f64>>) -> Distances {
+    /// Of the rows as they are, or mapped by a root.
+    pub(super) fn distances(&self, root: Option<&Mat<f64>>) -> Distances {
         let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
         let (learner, judge) = (seen(&self.learner.x), seen(&self.judge.x));
         let own = cross_squares(learner.as_ref(), learner.as_ref());
@@ -83,7 +85,12 @@ impl Halves {
     }
 
     /// What the judges say of kernel ridge regression with these settings.
-    fn judged(&self, seen: &Distances, grid: &Grid, at: (&KernelSpec, f64, f64)) -> Option<Candidate> {
+    pub(super) fn judged(
+        &self,
+        seen: &Distances,
+        grid: &Grid,
+        at: (&KernelSpec, f64, f64),
+    ) -> Option<Candidate> {
         let (kernel, factor, damping) = at;
         let bandwidth = grid.bandwidth.unwrap_or(factor * seen.median);
         let radial = kernel.radial()?;
@@ -178,12 +185,14 @@ impl Halves {
         form: Form,
         start: &Candidate,
         (starts, grid): (&[Candidate], &Grid),
-        check: &mut dyn FnMut() -> Result<()>,
+        may_go_on: &mut dyn FnMut() -> Result<bool>,
     ) -> Result<Rounds> {
         let d = self.learner.x.ncols();
         let (mut root, mut settings, mut found) = (Mat::identity(d, d), start.clone(), Vec::new());
         for round in 0..ROUNDS {
-            check()?;
+            if !may_go_on()? {
+                break;
+            }
             let Some(products) = gradient_products(&self.learner, &root, &settings)? else { break };
             let Some(next) = form.root(&products) else { break };
             root = next;
@@ -240,14 +249,15 @@ impl Size {
 /// Settings without and with a metric, as the halves of a sample judge them; `starts` are the best of each kernel on fewer rows,
 /// and not none.
 ///
-/// Kernels and forms compete on fewer rows first. The metric that wins is learnt again from both halves.
+/// Kernels and forms compete on fewer rows first. The metric that wins is learnt again from both halves. What has been found so far is what
+/// there is where `may_go_on` says no.
 pub(super) fn learn(
     sample: &Sample,
     forms: &[Form],
     starts: &[Candidate],
     grid: &Grid,
     (size, seed): (Size, Seed),
-    check: &mut dyn FnMut() -> Result<()>,
+    may_go_on: &mut dyn FnMut() -> Result<bool>,
 ) -> Result<Option<Found>> {
     let order = Permutation::new(seed, Stream::Race, BlockIndex(1), sample.len());
     let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
@@ -257,7 +267,9 @@ pub(super) fn learn(
     let alone = |start: &Candidate| scouts.refined(&seen, start, &[], grid);
     let starts: Vec<Candidate> = starts.iter().filter_map(alone).collect();
     let Some(start) = least(&starts) else { return Ok(None) };
-    check()?;
+    if !may_go_on()? {
+        return Ok(Some(Found { plain: start.clone(), metric: None }));
+    }
     let halves = Halves::of(sample, &order, order.len());
     let Some(plain) = halves.refined(&halves.distances(None), start, &starts, grid) else { return Ok(None) };
     if sample.x.ncols() < 2 || forms.is_empty() {
@@ -267,7 +279,7 @@ pub(super) fn learn(
     if forms.len() > FINALISTS && halves.judge.len() > scouts.judge.len() {
         let mut risks = Vec::new();
         for &form in &forms {
-            let found = scouts.rounds(form, &plain, (&starts, grid), check)?;
+            let found = scouts.rounds(form, &plain, (&starts, grid), may_go_on)?;
             risks.push((found.iter().map(|(_, found)| found.risk).fold(f64::INFINITY, f64::min), form));
         }
         risks.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -277,7 +289,7 @@ pub(super) fn learn(
     let mut best: Option<(Form, usize, Rounds)> = None;
     let mut lowest = plain.risk;
     for form in forms {
-        let found = halves.rounds(form, &plain, (&starts, grid), check)?;
+        let found = halves.rounds(form, &plain, (&starts, grid), may_go_on)?;
         for (round, (_, settings)) in found.iter().enumerate() {
             let gains: Vec<f64> = plain.losses.iter().zip(&settings.losses).map(|(a, b)| a - b).collect();
             let gain = halves.judge.mean_of(gains.iter().copied());
@@ -290,13 +302,20 @@ pub(super) fn learn(
     }
     drop(halves);
     let Some((form, round, mut found)) = best else { return Ok(Some(Found { plain, metric: None })) };
-    let before = std::iter::once(&plain).chain(found.iter().map(|(_, settings)| settings)).take(round + 1);
+    let before: Vec<Candidate> = std::iter::once(&plain)
+        .chain(found.iter().map(|(_, settings)| settings))
+        .take(round + 1)
+        .cloned()
+        .collect();
     let both = sample.part(&order[..order.len().min(size.learn)]);
     let d = sample.x.ncols();
     let mut root = Mat::identity(d, d);
     for settings in before {
-        check()?;
-        let products = gradient_products(&both, &root, settings)?;
+        if !may_go_on()? {
+            let (root, settings) = found.swap_remove(round);
+            return Ok(Some(Found { plain, metric: Some((root, form, settings)) }));
+        }
+        let products = gradient_products(&both, &root, &settings)?;
         match products.and_then(|products| form.root(&products)) {
             Some(next) => root = next,
             None => return Ok(Some(Found { plain, metric: None })),

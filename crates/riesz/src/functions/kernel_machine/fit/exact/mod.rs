@@ -4,6 +4,7 @@
 //! for numbers, log-loss at the best slope for classes. The expansion then minimises the loss asked for, at the λ whose
 //! leave-one-out loss is least in turn.
 
+mod directions;
 mod gradients;
 mod halves;
 mod sample;
@@ -63,6 +64,13 @@ pub(crate) struct Chosen {
     damping: f64,
 }
 
+impl Chosen {
+    /// The metric, and the kernel that goes with it.
+    pub(crate) fn metric(self) -> Option<(Metric, KernelSpec)> {
+        Some((self.metric?, self.kernel))
+    }
+}
+
 /// The scaling of least risk on few rows, and the best bandwidth and damping of each kernel there.
 struct Start {
     standard: bool,
@@ -111,10 +119,10 @@ impl Fit<'_> {
             _ => f64::INFINITY,
         };
         let chosen = match self.halves().within(memory) {
-            Some(size) => self.chosen_of_many(size, control)?.1,
+            Some(size) => self.chosen_of_many(size, control)?.with,
             None => Some(self.chosen(control)?),
         };
-        Ok(chosen.and_then(|chosen| Some((chosen.metric?, chosen.kernel))))
+        Ok(chosen.and_then(Chosen::metric))
     }
 
     /// A metric learnt from at most 512 rows; `None` where none is better than nothing.
@@ -181,7 +189,7 @@ impl Fit<'_> {
     fn expanded(&self, chosen: &Chosen, control: &mut Control<'_>) -> Result<Expanded> {
         let n = self.rows.len();
         let (x, scaling) = match &chosen.metric {
-            Some(metric) => (metric.map(self.rows), Scaling::identity(metric.columns())),
+            Some(metric) => (metric.map(self.rows), Scaling::identity(metric.directions())),
             None => (self.rows.gather(&(0..n as u32).collect::<Vec<_>>()), chosen.scaling.clone()),
         };
         let kernel = ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)?;

@@ -1,10 +1,8 @@
 //! Rows as kernel ridge regression sees them, and its leave-one-out predictions.
 
-use crate::linalg::cholesky::add_product;
 use crate::linalg::lu::product;
 use crate::linalg::Eigen;
-use faer::{Mat, MatRef};
-use rayon::prelude::*;
+use faer::Mat;
 
 /// Newton steps for the slope of scores.
 const SLOPE_STEPS: usize = 8;
@@ -163,34 +161,10 @@ impl<'a> LeaveOneOut<'a> {
     }
 }
 
-/// ‖x_i − x_j‖², n×n.
-pub(super) fn squared_distances(x: MatRef<'_, f64>) -> Mat<f64> {
-    let mut squares = cross_squares(x, x);
-    (0..x.nrows()).for_each(|i| squares[(i, i)] = 0.0);
-    squares
-}
-
-/// Squared distances that are a smaller share of the squared norms are rounding: the rows are equal.
-const ROUNDING: f64 = 1e-13;
-
-/// ‖x_i − a_j‖², n×m.
-pub(super) fn cross_squares(x: MatRef<'_, f64>, a: MatRef<'_, f64>) -> Mat<f64> {
-    let norms = |x: MatRef<'_, f64>| -> Vec<f64> { x.row_iter().map(|row| row.squared_norm_l2()).collect() };
-    let (left, right) = (norms(x), norms(a));
-    let mut squares = Mat::<f64>::zeros(x.nrows(), a.nrows());
-    add_product(&mut squares, -2.0, x, a.transpose());
-    squares.par_col_iter_mut().enumerate().for_each(|(j, column)| {
-        column.iter_mut().zip(&left).for_each(|(s, own)| {
-            let (norms, square) = (own + right[j], *s + own + right[j]);
-            *s = if square > ROUNDING * norms { square } else { 0.0 };
-        });
-    });
-    squares
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linalg::distances::squared_distances;
     use crate::linalg::Cholesky;
 
     fn sample(n: usize) -> Sample {

@@ -1,11 +1,12 @@
 //! Kernel, bandwidth and damping by leave-one-out.
 
-use super::sample::{squared_distances, LeaveOneOut, Sample};
+use super::sample::{LeaveOneOut, Sample};
 use crate::compute::{radial_values, Device};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::functions::geometry::median_distance;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::linalg::distances::squared_distances;
 use crate::random::Seed;
 use faer::Mat;
 use rayon::prelude::*;

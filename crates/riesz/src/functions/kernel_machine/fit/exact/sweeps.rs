@@ -4,9 +4,10 @@
 //! short fits to more rows, judged by those held out. Sweeps end when the held-out loss has stopped falling; then the
 //! held-out rows are learnt from too.
 
+use super::directions::leading;
 use super::halves::{self, least, Found, Size, DAMPINGS, LEARN};
-use super::sample::log_losses;
-use super::search::Candidate;
+use super::sample::{log_losses, Sample};
+use super::search::{Candidate, Grid};
 use super::{Chosen, Start};
 use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progress, Steps};
 use crate::error::{Error, Result};
@@ -14,27 +15,31 @@ use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::fit::{Fit, Outcome};
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
-use crate::functions::kernel_machine::metric::Metric;
+use crate::functions::kernel_machine::metric::{Form, Metric, MetricSpec};
 use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec};
 use crate::functions::kernel_machine::race::scaling;
 use crate::functions::kernel_machine::training::SMALL;
-use crate::kernel::{ClosedForm, Scaling};
+use crate::kernel::{ClosedForm, KernelSpec, Scaling};
+use crate::linalg::lu::product;
 use crate::loss::LossSpec;
 use crate::memory::room;
 use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, GaussSeidel, KernelProblem, SweepInfo, SweepState};
 use crate::space::{Budget, Dictionary, Raw};
+use faer::Mat;
 
 /// Least and most rows on which bandwidth and damping are compared once more, and the share of all rows in between.
-const TRIAL: (usize, usize) = (2_048, 8_192);
+const TRIAL: (usize, usize) = (2_048, 6_144);
 const TRIAL_SHARE: f64 = 0.35;
 /// Sweeps over them.
 const TRIAL_SWEEPS: usize = 2;
 /// Factors of the bandwidth and of the damping in these trials, and the most of each.
 const MOST_FACTORS: usize = 3;
 const DAMPING_STEP: f64 = 10.0;
-/// Rows of a block.
+/// Rows of a block: the system of a block of b rows costs b³/3, those of a sweep n b²/3.
 const BLOCK: usize = 2_048;
+/// Rows of a block of classes, whose errors gain less from larger ones than these cost.
+const BLOCK_OF_CLASSES: usize = 1_024;
 /// Most sweeps.
 pub(crate) const SWEEPS: usize = 16;
 /// A sweep that lowers the held-out loss, and the error of classes, by less than this share is the last.
@@ -42,8 +47,14 @@ const TOLERANCE: f64 = 0.01;
 /// Numbers of the rows that are kept at most, and products of one sweep: above them features are cheaper.
 const MOST_NUMBERS: usize = 1 << 24;
 const MOST_PRODUCTS: f64 = 4e11;
-/// Columns up to which classes are fitted so: features tell classes of more columns apart as well, and faster.
+/// Products of one sweep over rows that are left with few directions, each of which is half the work of a column ([`compute::radial`](crate::compute)).
+const MOST_REDUCED: f64 = 8e11;
+/// Products of all sweeps over rows of classes, whose errors have stopped falling long before the loss.
+const ALL_PRODUCTS: f64 = 1.4e12;
+/// Columns up to which classes are fitted as they are; those of more columns in fewer directions.
 const MOST_OF_CLASSES: usize = 100;
+/// Fewest directions that are expected to be left.
+const FEW_DIRECTIONS: usize = 16;
 /// Matrices of doubles over the rows that a metric is learnt from.
 const MATRICES: usize = 5;
 /// What a kernel costs beside its distance, in products.
@@ -53,18 +64,41 @@ impl Options {
     /// Whether data of this shape, not small, become an expansion over all rows: with squares, a kernel of the distance, rows
     /// held out, and where a sweep is affordable and there is room for the matrices that metrics are learnt with.
     pub(crate) fn is_swept(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
-        let products = (rows as f64).powi(2) * (columns as f64 + KERNEL);
         let few = match loss {
             LossSpec::Square => true,
             LossSpec::LeastSquares => columns <= MOST_OF_CLASSES,
             _ => false,
         };
+        few && rows.saturating_mul(columns) <= MOST_NUMBERS
+            && products(rows, columns) <= MOST_PRODUCTS
+            && self.is_expanded()
+    }
+
+    /// Whether classes of this shape may become one in fewer directions than there are columns.
+    pub(crate) fn is_reducible(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
+        *loss == LossSpec::LeastSquares
+            && self.is_wide(columns)
+            && products(rows, FEW_DIRECTIONS) <= MOST_REDUCED
+            && self.is_expanded()
+    }
+
+    /// Either of the two.
+    pub(crate) fn may_be_swept(&self, loss: &LossSpec, rows: usize, columns: usize) -> bool {
+        self.is_swept(loss, rows, columns) || self.is_reducible(loss, rows, columns)
+    }
+
+    /// Whether directions in which rows of so many columns hardly vary may be left out.
+    fn is_wide(&self, columns: usize) -> bool {
+        columns > MOST_OF_CLASSES
+            && self.metric != MetricSpec::Diagonal
+            && !self.metric_forms(columns).is_empty()
+    }
+
+    /// Whether nothing asks for something other than an expansion over all rows, and there is room for one.
+    fn is_expanded(&self) -> bool {
         self.is_exact()
             && self.early_stopping
-            && few
             && self.kernel().radial().is_some()
-            && rows.saturating_mul(columns) <= MOST_NUMBERS
-            && products <= MOST_PRODUCTS
             && room("kernels of all rows", "the rows of X", &[MATRICES, LEARN, LEARN], 8).is_ok()
     }
 
@@ -75,6 +109,24 @@ impl Options {
             true => Self { solver: SolverSpec::Block, ..self },
             false => self,
         }
+    }
+}
+
+/// Products of one sweep over rows of so many columns.
+fn products(rows: usize, columns: usize) -> f64 {
+    (rows as f64).powi(2) * (columns as f64 + KERNEL)
+}
+
+/// What some thousand rows have decided: the best settings without a metric, and with one where it does better.
+pub(crate) struct Choices {
+    plain: Chosen,
+    pub(super) with: Option<Chosen>,
+}
+
+impl Choices {
+    /// The metric that does better than none, and the kernel that goes with it.
+    pub(crate) fn metric(self) -> Option<(Metric, KernelSpec)> {
+        self.with.and_then(Chosen::metric)
     }
 }
 
@@ -100,7 +152,7 @@ struct Race<'m, 'a> {
 impl Race<'_, '_> {
     /// Whether other settings with the same metric do better; then they are taken.
     fn takes(&mut self, next: Chosen, control: &mut Control<'_>) -> Result<bool> {
-        if control.out_of_time() {
+        if !control.may_choose() {
             return Ok(false);
         }
         let risk = self.fit.trial(&self.part, &next, control)?;
@@ -125,25 +177,45 @@ impl Fit<'_> {
     /// Fits an expansion over all rows.
     pub(crate) fn sweeps(&self, control: &mut Control<'_>) -> Result<Outcome> {
         // A checkpoint of something else is refused before anything is chosen.
-        let checkpoint = control.checkpoint.clone();
-        let found = checkpoint.as_ref().filter(|policy| policy.path.exists());
+        let kept = self.kept(control)?;
+        let chosen = self.choices(control)?;
+        self.swept(kept, chosen, control)
+    }
+
+    /// What as many rows as there may be say.
+    pub(crate) fn choices(&self, control: &mut Control<'_>) -> Result<Choices> {
+        self.chosen_of_many(self.halves(), control)
+    }
+
+    /// The same where it has been chosen already what may be compared.
+    pub(crate) fn sweeps_of(&self, chosen: Choices, control: &mut Control<'_>) -> Result<Outcome> {
+        self.swept(self.kept(control)?, chosen, control)
+    }
+
+    /// What a checkpoint holds, or the beginning.
+    fn kept(&self, control: &Control<'_>) -> Result<Swept> {
+        let found = control.checkpoint.as_ref().filter(|policy| policy.path.exists());
         let start = Swept {
             state: SweepState::new(&self.offset, self.rows.len()),
             history: Vec::new(),
             settled: false,
         };
-        let kept = found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))?;
-        let chosen = self.chosen_of_many(self.halves(), control)?;
+        found.map_or(Ok(start), |policy| self.resume_sweeps(&policy.path))
+    }
+
+    fn swept(&self, kept: Swept, chosen: Choices, control: &mut Control<'_>) -> Result<Outcome> {
+        let checkpoint = control.checkpoint.clone();
         let chosen = self.compared(chosen, control)?;
-        let part = self.part(&chosen, &(0..self.rows.len() as u32).collect::<Vec<_>>());
+        let part = self.whole(&chosen);
         let kernel = self.kernel_of(&chosen)?;
         let mut points = Vec::with_capacity(part.x.len());
         kernel.input(&part.x, &mut points);
         let problem = self.kernel_problem(&part, &kernel, &points);
-        let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
+        let solver = self.solver(chosen.damping)?;
         let mut state = kept.state.clone();
         let blocks = solver.blocks(&part.weights);
-        let mut watch = Watch { fit: self, part: &part, kept, blocks };
+        let most = self.most_sweeps(kernel.columns());
+        let mut watch = Watch { fit: self, part: &part, kept, blocks, most };
         run(&solver, &mut state, &mut Again(problem), &mut watch, control)?;
         let Swept { state: best, history, .. } = watch.kept;
         // Where the time was up within the first sweep there is no best one.
@@ -167,20 +239,49 @@ impl Fit<'_> {
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history })
     }
 
+    fn solver(&self, damping: f64) -> Result<GaussSeidel> {
+        let block = if self.loss.domain().is_class() { BLOCK_OF_CLASSES } else { BLOCK };
+        GaussSeidel::new(damping, block, self.options.seed)
+    }
+
+    /// Most sweeps before one that learns from the held-out rows too.
+    fn most_sweeps(&self, columns: usize) -> usize {
+        match self.loss.domain().is_class() {
+            true => {
+                let affordable = ALL_PRODUCTS / products(self.rows.len(), columns);
+                (affordable as usize).saturating_sub(1).clamp(1, SWEEPS)
+            }
+            false => SWEEPS,
+        }
+    }
+
     /// How many rows choose.
     pub(super) fn halves(&self) -> Size {
         Size::of(self.rows.len(), self.offset.len() * (self.rows.columns() + 1))
     }
 
+    /// Whether sweeps over all rows cost no more than features do, once directions are left out.
+    pub(crate) fn is_affordable(&self, chosen: &Choices) -> bool {
+        let directions = chosen.plain.metric.as_ref().map(Metric::directions);
+        directions.is_some_and(|r| {
+            products(self.rows.len(), r) <= MOST_REDUCED && self.rows.len().saturating_mul(r) <= MOST_NUMBERS
+        })
+    }
+
+    /// Directions of classes of many columns to which a sample is reduced; `None` where all columns stay.
+    fn directions(&self, sample: &Sample, starts: &[Candidate], grid: &Grid) -> Option<Mat<f64>> {
+        let wide = self.loss.domain().is_class() && self.options.is_wide(self.rows.columns());
+        let start = least(starts).filter(|_| wide)?;
+        leading(sample, start, grid, self.options.seed)
+    }
+
     /// Kernel, metric, bandwidth and damping by two halves of some thousand rows: without a metric and, where one does better,
-    /// with it.
-    pub(super) fn chosen_of_many(
-        &self,
-        size: Size,
-        control: &mut Control<'_>,
-    ) -> Result<(Chosen, Option<Chosen>)> {
+    /// with it; both in fewer directions where these predict as well as all columns of many.
+    pub(super) fn chosen_of_many(&self, size: Size, control: &mut Control<'_>) -> Result<Choices> {
         let (grid, start) = self.coarse(control)?;
-        let Some(Start { standard, kernels: starts }) = start else { return Ok((self.plain(&grid), None)) };
+        let Some(Start { standard, kernels: starts }) = start else {
+            return Ok(Choices { plain: self.plain(&grid), with: None });
+        };
         let scaling = scaling(&self.moments, standard, self.options.kernel());
         let chosen = |metric: Option<Metric>, settings: &Candidate| {
             let damping = match grid.dampings[..] {
@@ -190,29 +291,40 @@ impl Fit<'_> {
             let (scaling, kernel) = (scaling.clone(), settings.kernel.clone());
             Chosen { standard, scaling, metric, kernel, bandwidth: settings.bandwidth, damping }
         };
-        let mut found = None;
-        if !control.out_of_time() {
-            let sample = self.sample(&scaling, size.rows())?;
-            let forms = self.options.metric_forms(self.rows.columns());
-            let check = &mut || control.check(0);
-            found = halves::learn(&sample, &forms, &starts, &grid, (size, self.options.seed), check)?;
-        }
-        Ok(match (found, least(&starts)) {
-            (Some(Found { plain, metric }), _) => {
-                let with = metric.map(|(root, form, settings)| {
-                    let metric = Metric::new(form, &scaling, &root, &self.moments.variance);
-                    chosen(Some(metric), &settings)
-                });
-                (chosen(None, &plain), with)
+        let (mut found, mut directions) = (None, None);
+        if control.may_choose() {
+            let mut sample = self.sample(&scaling, size.rows())?;
+            let mut forms = self.options.metric_forms(self.rows.columns());
+            directions = self.directions(&sample, &starts, &grid);
+            control.check(0)?;
+            if let Some(directions) = &directions {
+                sample.x = product(sample.x.as_ref(), directions.as_ref());
+                forms = MetricSpec::Full.forms(directions.ncols());
             }
-            (None, Some(start)) => (chosen(None, start), None),
-            (None, None) => (self.plain(&grid), None),
+            let may_go_on = &mut || control.check(0).map(|()| control.may_choose());
+            found = halves::learn(&sample, &forms, &starts, &grid, (size, self.options.seed), may_go_on)?;
+        }
+        let metric = |form: Form, root: &Mat<f64>| Metric::new(form, &scaling, root, &self.moments.variance);
+        Ok(match (found, least(&starts)) {
+            (Some(Found { plain, metric: learnt }), _) => {
+                let with = learnt.map(|(root, form, settings)| {
+                    let root = match &directions {
+                        Some(directions) => product(directions.as_ref(), root.as_ref()),
+                        None => root,
+                    };
+                    chosen(Some(metric(form, &root)), &settings)
+                });
+                let unit = directions.as_ref().map(|directions| metric(Form::Unit, directions));
+                Choices { plain: chosen(unit, &plain), with }
+            }
+            (None, Some(start)) => Choices { plain: chosen(None, start), with: None },
+            (None, None) => Choices { plain: self.plain(&grid), with: None },
         })
     }
 
     /// Metric or none, kernel, bandwidth and damping by short fits to more rows.
-    fn compared(&self, (plain, with): (Chosen, Option<Chosen>), control: &mut Control<'_>) -> Result<Chosen> {
-        if control.out_of_time() {
+    fn compared(&self, Choices { plain, with }: Choices, control: &mut Control<'_>) -> Result<Chosen> {
+        if !control.may_choose() {
             return Ok(with.unwrap_or(plain));
         }
         let order = Permutation::new(self.options.seed, Stream::Race, BlockIndex(3), self.rows.len());
@@ -265,7 +377,7 @@ impl Fit<'_> {
         let kernel = self.kernel_of(chosen)?;
         let mut points = Vec::with_capacity(part.x.len());
         kernel.input(&part.x, &mut points);
-        let solver = GaussSeidel::new(chosen.damping, BLOCK, self.options.seed)?;
+        let solver = self.solver(chosen.damping)?;
         let mut state = SweepState::new(&self.offset, part.weights.len());
         let problem = self.kernel_problem(part, &kernel, &points);
         let steps = TRIAL_SWEEPS * solver.blocks(&part.weights);
@@ -299,7 +411,7 @@ impl Fit<'_> {
 
     fn kernel_of(&self, chosen: &Chosen) -> Result<ClosedForm> {
         let scaling = match &chosen.metric {
-            Some(metric) => Scaling::identity(metric.columns()),
+            Some(metric) => Scaling::identity(metric.directions()),
             None => chosen.scaling.clone(),
         };
         ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)
@@ -314,15 +426,30 @@ impl Fit<'_> {
         KernelProblem { kernel, points, targets: &part.targets, weights: &part.weights, loss: &*self.loss }
     }
 
+    /// All rows.
+    fn whole(&self, chosen: &Chosen) -> Part {
+        let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+        let x = match &chosen.metric {
+            Some(metric) => metric.map(self.rows),
+            None => self.rows.gather(&all),
+        };
+        self.part_of(x, &all)
+    }
+
     /// These rows, mapped by the metric where there is one.
     fn part(&self, chosen: &Chosen, rows: &[u32]) -> Part {
-        let t = self.loss.targets();
         let mut x = self.rows.gather(rows);
         if let Some(metric) = &chosen.metric {
             if let Ok(view) = crate::data::Rows::single(&x, metric.columns()) {
                 x = metric.map(view);
             }
         }
+        self.part_of(x, rows)
+    }
+
+    /// What belongs to these rows, which are `x` to the kernel.
+    fn part_of(&self, x: Vec<f32>, rows: &[u32]) -> Part {
+        let t = self.loss.targets();
         let pick = |values: &[f32]| rows.iter().map(|&i| values[i as usize]).collect();
         let is_class = self.loss.domain().is_class();
         let targets =
@@ -357,17 +484,19 @@ struct Watch<'m, 'a> {
     /// After the best sweep.
     kept: Swept,
     blocks: usize,
+    /// Most sweeps.
+    most: usize,
 }
 
 impl Monitor<GaussSeidel> for Watch<'_, '_> {
     fn finished(&mut self, _: &SweepState) -> bool {
-        self.kept.settled || self.kept.history.len() >= SWEEPS
+        self.kept.settled || self.kept.history.len() >= self.most
     }
 
     fn observe(&mut self, state: &SweepState, info: SweepInfo) -> Result<Progress> {
         self.fit.rows.fault()?;
         let sweep = state.steps / self.blocks;
-        let mut progress = Progress::new(Phase::Fit, state.steps, SWEEPS * self.blocks, info.loss);
+        let mut progress = Progress::new(Phase::Fit, state.steps, self.most * self.blocks, info.loss);
         if !state.steps.is_multiple_of(self.blocks) {
             return Ok(progress);
         }
