@@ -125,8 +125,10 @@ def test_classes_of_many_columns_are_told_apart_in_few_directions(tmp_path):
     """The rows of the model are those directions; the metric is that of the columns."""
     X, y = _images(3_000)
     model = KernelClassifier(random_state=0, n_jobs=1).fit(X, y)
-    assert model.loss_ == "least_squares" and model.n_blocks_ == 1
-    assert model.metric_.shape == (160, 160) and model.n_features_in_ == 160
+    assert model.loss_ == "least_squares"
+    assert model.n_blocks_ == 1
+    assert model.metric_.shape == (160, 160)
+    assert model.n_features_in_ == 160
     assert np.linalg.matrix_rank(model.metric_, tol=1e-6 * np.abs(model.metric_).max()) <= 80
     test, truth = _images(1_000, seed=6)
     assert (model.predict(test) != truth).mean() < 0.15
@@ -150,10 +152,13 @@ def test_classes_whose_columns_are_all_needed_keep_them():
     X = np.random.default_rng(0).normal(size=(2_400, 120))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     model = KernelClassifier(random_state=0, max_time=20).fit(X, y)
-    assert model.loss_ == "squared_hinge" and model.n_blocks_ > 1
+    assert model.loss_ == "squared_hinge"
+    assert model.n_blocks_ > 1
 
 
-@pytest.mark.parametrize("setting", [{"metric": "none"}, {"metric": "diagonal"}, {"solver": "block"}])
+@pytest.mark.parametrize(
+    "setting", [{"metric": "none"}, {"metric": "diagonal"}, {"solver": "block"}]
+)
 def test_blocks_of_many_columns_may_be_asked_for(setting):
     X, y = _images(2_200)
     model = KernelClassifier(random_state=0, **setting).fit(X, y)

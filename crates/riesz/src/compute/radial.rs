@@ -406,8 +406,7 @@ unsafe fn fill_by_products<L: Lanes, P: Profile>(
     let d = x.len() / LANES;
     let mut row_norms = [0.0; LANES];
     row_norms[..own.len()].copy_from_slice(own);
-    // Not `>`: a norm that is not a number is large.
-    let large = |norm: &f32| !(*norm <= NEAR);
+    let large = |norm: &f32| norm.is_nan() || *norm > NEAR;
     // SAFETY: as the caller says.
     unsafe {
         fill::<L, P, Products>(x, points, (&row_norms, norms), out);

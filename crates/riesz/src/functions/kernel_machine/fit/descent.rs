@@ -193,6 +193,9 @@ impl Fit<'_> {
         log: &mut Log,
         control: &mut Control<'_>,
     ) -> Result<()> {
+        if control.out_of_time() {
+            return Ok(());
+        }
         let weights: Vec<f32> = self.weights.iter().zip(&self.held).map(|(a, b)| a + b).collect();
         let problem = Problem { weights: &weights, ..self.problem() };
         let most = log.absorbing.unwrap_or(0);

@@ -263,9 +263,15 @@ pub(super) fn learn(
     let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
     let scouts = Halves::of(sample, &order, SCOUTS);
     let seen = scouts.distances(None);
-    // Each kernel by itself: what is better on few rows need not be on many.
-    let alone = |start: &Candidate| scouts.refined(&seen, start, &[], grid);
-    let starts: Vec<Candidate> = starts.iter().filter_map(alone).collect();
+    // Each kernel by itself, the most promising one first: what is better on few rows need not be on many.
+    let mut kernels: Vec<&Candidate> = starts.iter().collect();
+    kernels.sort_by(|a, b| a.risk.total_cmp(&b.risk));
+    let mut starts = Vec::new();
+    for start in kernels {
+        if starts.is_empty() || may_go_on()? {
+            starts.extend(scouts.refined(&seen, start, &[], grid));
+        }
+    }
     let Some(start) = least(&starts) else { return Ok(None) };
     if !may_go_on()? {
         return Ok(Some(Found { plain: start.clone(), metric: None }));
