@@ -32,7 +32,7 @@ kernel : str or callable, default="auto"
     small data or with a metric.
 metric : {"auto", "none", "diagonal", "full"}, default="auto"
     Learnt weights of the columns ("diagonal") or of directions ("full"), from the gradients of a
-    first fit to some hundred rows. They are used where they do better on rows that they were not
+    first fit to some thousand rows. They are used where they do better on rows that they were not
     learnt from, by more than chance. "auto" compares both kinds where the bandwidth is "auto",
     full ones up to 128 columns; up to 1,024 columns there are any. Files that do not fit into
     memory have none. Of classes of more than 100 columns (from 2,000 rows on), "auto" and "full"
@@ -215,7 +215,7 @@ metric_ : ndarray of shape (d, d) or None
     where directions were left out.
 feature_importances_ : ndarray of shape (d,)
     Its diagonal times the variances of the columns, as shares of the sum; only where there is a
-    metric.
+    metric. Where it consists of directions alone, these are shares of their variance.
 loss_ : str
     The loss used.
 n_blocks_ : int

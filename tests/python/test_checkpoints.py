@@ -242,8 +242,11 @@ def interrupted_fits(tmp_path_factory):
 class _Stopping:
     """Progress that interrupts a fit after a few reports."""
 
+    def __init__(self, reports=3):
+        self.reports = reports
+
     def __enter__(self):
-        return until(lambda *_: None, 3)
+        return until(lambda *_: None, self.reports)
 
     def __exit__(self, *_):
         return False
@@ -283,6 +286,26 @@ def test_the_same_rows_go_on_to_the_same_bits(interrupted_fits, tmp_path, kind):
     method = "predict" if kind == "r" else "predict_proba"
     resumed, straight = (getattr(FITS[kind](p, X, y), method)(X) for p in (path, None))
     np.testing.assert_array_equal(resumed, straight)
+
+
+def test_a_limit_of_time_does_not_change_what_sweeps_go_on_from(tmp_path, monkeypatch):
+    """What was chosen before them is chosen again, though the time is up: else the coefficients
+    of a checkpoint would meet another kernel."""
+    X, y = rows(4_000)
+    path, settings = tmp_path / "checkpoint", {"random_state": 0, "n_jobs": 1}
+    with monkeypatch.context() as patch:
+        patch.setenv("RIESZ_CHECKPOINT_SECONDS", "0")
+        # Blocks and trials are reported too: until there is a sweep.
+        for reports in range(20, 2_000, 20):
+            stopping = _Stopping(reports)
+            patch.setattr("riesz._kernel_machine.progress", lambda _, stop=stopping: stop)
+            with pytest.raises(KeyboardInterrupt):
+                KernelRegressor(checkpoint=path, **settings).fit(X, y)
+            if path.exists():
+                break
+    assert path.exists()
+    limited = KernelRegressor(checkpoint=path, max_time=0.05, **settings).fit(X, y)
+    assert limited.score(X, y) > 0.95
 
 
 SETTINGS_OF_MACHINES = {

@@ -172,3 +172,9 @@ def test_a_stream_goes_on_from_few_directions():
     model.partial_fit(*_images(500, seed=7))
     assert model.score(X, y) > before - 0.1
     assert model.metric_.shape == (160, 160)
+
+
+def test_rows_that_are_all_equal_have_no_directions():
+    y = np.arange(2_000) % 2
+    model = KernelClassifier(random_state=0, max_time=20).fit(np.ones((2_000, 120)), y)
+    assert np.isfinite(model.decision_function(np.ones((3, 120)))).all()

@@ -32,8 +32,10 @@ const LEAF: usize = 8_192;
 impl GramSample {
     /// About `size` of `n` rows, or all of them; drawn anew for every block.
     pub fn new(size: usize, n: usize, seed: Seed, block: BlockIndex) -> Self {
-        // The nearest even number.
-        let runs = ((GROUPS * size / n.max(1) + 1) & !1).clamp(2, GROUPS);
+        // An even number, not below what is asked for but by a twentieth.
+        let exact = (GROUPS * size) as f64 / n.max(1) as f64;
+        let runs = 2 * (0.5 * 0.95 * exact).ceil() as usize;
+        let runs = runs.clamp(2, GROUPS);
         Self { runs, seed, block, first: 0 }
     }
 

@@ -1,8 +1,8 @@
 //! Kernels of the distance alone: values, slopes, and sums over many points.
 //!
 //! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, so that nothing cancels
-//! between points that are close; those of many columns are ‖x‖² + ‖a‖² − 2⟨x, a⟩, half the work, for smooth kernels and where norms are such
-//! that rounding is that of the differences (‖·‖² ≤ [`NEAR`] in units of the kernel). Values are in single, weights and sums in double precision, since the weights of
+//! between points that are close; those of many columns are ‖x‖² + ‖a‖² − 2⟨x, a⟩, half the work, for smooth kernels and where norms are so
+//! small that little cancels (‖·‖² ≤ [`NEAR`] in units of the kernel). Values are in single, weights and sums in double precision, since the weights of
 //! a wide kernel are large and cancel (of many outputs, sums of eight terms are in single precision). Sums run in the order of the points: how rows are shared among threads changes no digit.
 
 use super::exponential::exp_of_negative;
@@ -69,12 +69,15 @@ impl Radial {
 const POINTS: usize = 256;
 /// Columns from which on distances are by products: below, other work outweighs them.
 const MANY_COLUMNS: usize = 32;
+/// Columns whose products are summed before they are added to the others: rounding grows with the number of terms of a sum.
+const PIECE: usize = 64;
 /// Outputs from which on sums of a few terms are in single precision: those of fewer are not what takes the time.
 const MANY_OUTPUTS: usize = 4;
 /// Terms of such a sum.
 const SHORT: usize = 8;
-/// Largest squared norm, in units of the kernel, of a row whose distances are by products: their error is some 10⁻⁷ of the norms.
-const NEAR: f32 = 64.0;
+/// Largest squared norm, in units of the kernel, of a row whose distances are by products: their error is some 10⁻⁷ to 10⁻⁶ of the norms, so that k is wrong by
+/// 10⁻⁵ at most, where rows are nearly equal.
+const NEAR: f32 = 16.0;
 
 /// s ↦ k(s) of many squared distances, in double precision.
 pub(crate) fn radial_values(device: Device, radial: Radial, values: &mut [f64]) {
@@ -248,7 +251,7 @@ impl Sums<'_> {
             row.iter().enumerate().for_each(|(j, x)| group[j * LANES + i % LANES] = *x);
         }
         let by_products = P::SMOOTH && d >= MANY_COLUMNS;
-        let [norms, far] = match by_products {
+        let [row_norms, point_norms] = match by_products {
             true => [squared_norms(self.x, d), squared_norms(self.points, d)],
             false => [Vec::new(), Vec::new()],
         };
@@ -265,8 +268,8 @@ impl Sums<'_> {
                 // SAFETY: `x` has d runs of lanes, `points` has `count` ≤ POINTS rows of d numbers, `values` a run for each.
                 unsafe {
                     if by_products {
-                        let own = &norms[group * LANES..norms.len().min((group + 1) * LANES)];
-                        let others = &far[tile * POINTS..][..count];
+                        let own = &row_norms[group * LANES..row_norms.len().min((group + 1) * LANES)];
+                        let others = &point_norms[tile * POINTS..][..count];
                         fill_by_products::<L, P>(x, points, (own, others), &mut values[..count]);
                     } else {
                         fill::<L, P, Differences>(x, points, (&[0.0; LANES], &[]), &mut values[..count]);
@@ -286,7 +289,8 @@ impl Sums<'_> {
 
 /// ‖x‖² of rows.
 fn squared_norms(rows: &[f32], d: usize) -> Vec<f32> {
-    rows.chunks_exact(d).map(|x| x.iter().map(|v| v * v).sum()).collect()
+    let square = |v: &f32| f64::from(*v) * f64::from(*v);
+    rows.chunks_exact(d).map(|x| x.iter().map(square).sum::<f64>() as f32).collect()
 }
 
 /// out_ic += Σ_j w_jc v_ji for sixteen rows i, or fewer.
@@ -380,11 +384,20 @@ impl Squares for Products {
         // SAFETY: as the caller says.
         unsafe {
             let mut products = [L::splat(0.0); N];
-            for j in 0..d {
-                let x = L::load(x.add(j * LANES));
-                for (p, product) in products.iter_mut().enumerate() {
-                    *product = x.mul_add(L::splat(*points.add(p * d + j)), *product);
+            let mut first = 0;
+            while first < d {
+                let last = d.min(first + PIECE);
+                let mut piece = [L::splat(0.0); N];
+                for j in first..last {
+                    let x = L::load(x.add(j * LANES));
+                    for (p, product) in piece.iter_mut().enumerate() {
+                        *product = x.mul_add(L::splat(*points.add(p * d + j)), *product);
+                    }
                 }
+                for (product, piece) in products.iter_mut().zip(piece) {
+                    *product = product.add(piece);
+                }
+                first = last;
             }
             for (p, product) in products.iter_mut().enumerate() {
                 let sum = own.add(L::splat(*norms.add(p)));
@@ -403,21 +416,21 @@ unsafe fn fill_by_products<L: Lanes, P: Profile>(
     (own, norms): (&[f32], &[f32]),
     out: &mut [[f32; LANES]],
 ) {
-    let d = x.len() / LANES;
     let mut row_norms = [0.0; LANES];
     row_norms[..own.len()].copy_from_slice(own);
     let large = |norm: &f32| norm.is_nan() || *norm > NEAR;
     // SAFETY: as the caller says.
     unsafe {
         fill::<L, P, Products>(x, points, (&row_norms, norms), out);
-        for (j, _) in norms.iter().enumerate().filter(|(_, norm)| large(norm)) {
-            fill::<L, P, Differences>(x, &points[j * d..][..d], (&row_norms, &[]), &mut out[j..=j]);
-        }
-        if own.iter().any(large) {
+        if own.iter().chain(norms).any(large) {
             let mut other = [[0.0; LANES]; POINTS];
             fill::<L, P, Differences>(x, points, (&row_norms, &[]), &mut other[..out.len()]);
-            for (i, _) in own.iter().enumerate().filter(|(_, norm)| large(norm)) {
-                out.iter_mut().zip(&other).for_each(|(out, other)| out[i] = other[i]);
+            for ((out, other), norm) in out.iter_mut().zip(&other).zip(norms) {
+                for (i, own) in own.iter().enumerate() {
+                    if large(own) || large(norm) {
+                        out[i] = other[i];
+                    }
+                }
             }
         }
     }
@@ -576,6 +589,25 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Nearly equal rows of the largest norm whose distances are by products, and of many columns.
+    #[test]
+    fn products_lose_little() {
+        let d = 512;
+        let length = (0.9 * NEAR / d as f32).sqrt();
+        let rows: Vec<f32> =
+            (0..40 * d).map(|i| length * (1.0 - 2.0 * (i % d % 2) as f32 + 0.02 * number(i))).collect();
+        for (device, radial) in Device::available().into_iter().flat_map(|d| ALL.map(|radial| (d, radial))) {
+            let own = &rows[..d];
+            for x in rows.chunks_exact(d) {
+                let mut out = [0.0];
+                add_radial_sums(device, radial, d, (x, own), &[1.0], &mut out);
+                let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
+                let expected = radial.value(x.iter().zip(own).map(square).sum());
+                assert!((out[0] - expected).abs() < 1e-5, "{device} {radial:?}: {} {expected}", out[0]);
             }
         }
     }

@@ -34,12 +34,12 @@ const MULTIPLES: [f64; 6] = [0.5, 0.7, 1.0, 1.4, 2.0, 3.0];
 const LOOKED_AT: usize = 1_000;
 /// Above so many dimensions a group is one Gaussian: kernels through particles have nothing to add.
 const MOST_KERNELS: usize = 15;
-/// Nats by which a density of straightened particles has to be more likely at particles left out.
+/// Nats by which a density of straightened particles has to be more likely at particles left out …
 const LEAST_BENT: f64 = 0.05;
-/// Least heavy-tailed share of it.
-const BENT_DEFENSIVE: f64 = 0.1;
-/// … and nats by which it may be less likely where it has fewer groups: it knows what lies beyond the particles, as several groups do not.
+/// … and by which it may be less likely where it has fewer groups: it knows what lies beyond the particles, as several groups do not.
 const FEWER_GROUPS: f64 = 0.1;
+/// Least heavy-tailed share of such a density.
+const BENT_DEFENSIVE: f64 = 0.1;
 /// Weights below this share of the largest are left out.
 const NEGLIGIBLE: f64 = 1e-12;
 

@@ -94,10 +94,21 @@ impl<'a> Control<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Whether there is time left to choose how to learn: a third of the budget, the rest being for learning.
-    pub(crate) fn may_choose(&self) -> bool {
-        let share = |deadline: Instant| self.started + deadline.duration_since(self.started) / 3;
-        self.deadline.is_none_or(|deadline| Instant::now() < share(deadline))
+    /// Whether a part of the time budget is left, one of so many: choosing how to learn leaves the rest to learning.
+    pub(crate) fn within_part(&self, parts: u32) -> bool {
+        let part = |deadline: Instant| self.started + deadline.duration_since(self.started) / parts;
+        self.deadline.is_none_or(|deadline| Instant::now() < part(deadline))
+    }
+
+    /// Chooses without a look at the clock where a checkpoint may be continued: the same has to be chosen then, however fast the machine is.
+    pub(crate) fn unhurried<T>(&mut self, choose: impl FnOnce(&mut Self) -> T) -> T {
+        let deadline = self.deadline;
+        if self.checkpoint.is_some() {
+            self.deadline = None;
+        }
+        let chosen = choose(self);
+        self.deadline = deadline;
+        chosen
     }
 
     /// Seconds since the start.

@@ -22,7 +22,7 @@ const REPETITIONS: u64 = 6;
 const FEW_REPETITIONS: u64 = 3;
 /// Difference of the evidence of draws and that of the draws before that is no drift, beyond three errors.
 const SETTLED: f64 = 0.01;
-/// A last stage of which this share is effective is not repeated.
+/// A last stage of which this share is effective has enough.
 pub(super) const ENOUGH_EFFECTIVE: f64 = 0.5;
 /// Below this share of effective draws the islands' own moves are better than draws.
 const LEAST_EFFECTIVE: f64 = 0.1;
@@ -30,7 +30,7 @@ const LEAST_EFFECTIVE: f64 = 0.1;
 const LEAST_REFITTED: f64 = 5.0;
 /// Below this share of effective draws …
 const FEW_EFFECTIVE: f64 = 0.25;
-/// … the last repetition has so many times as many; others at most, where that costs little.
+/// … the last repetition has so many times as many draws; and so has any, at most, where that costs little.
 const MORE_DRAWS: usize = 4;
 /// Fewest and most rounds of moves after the last batch.
 const LAST_MOVES: [usize; 2] = [3, 8];
@@ -124,19 +124,19 @@ impl Run<'_> {
             let alike = fresh.resembles(&pool, d) && (repetition == 0 || same_evidence(&fresh, &pool));
             let better = !settled || !alike || best.as_ref().is_none_or(|(b, _)| b.distinct_size(d) < size);
             // A bent density knows of tails: as many draws again tell whether it knows of them all.
-            let confirmed = repetition > 0 && pool.len() >= fresh.len();
+            let drawn_again = repetition > 0 && pool.len() >= fresh.len();
             if better {
                 settled = alike || control.out_of_time();
                 pool = fresh.clone();
                 best = Some((fresh, proposal));
             }
             let enough = settled && (size >= ENOUGH_EFFECTIVE * count || repetition + 1 >= FEW_REPETITIONS);
-            let done = more >= affordable && (confirmed || !bent);
+            let done = more >= affordable && (drawn_again || !bent);
             if (enough && done) || !better || control.out_of_time() {
                 break;
             }
             if enough {
-                more = affordable;
+                more = more.max(affordable);
                 continue;
             }
             // A density through too few is one through a part of the posterior.

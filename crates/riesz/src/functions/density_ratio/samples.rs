@@ -110,8 +110,8 @@ impl Samples {
 
     /// The same with rows that a metric has mapped.
     pub(super) fn mapped(self, metric: &Metric) -> Result<Self> {
-        let x = metric.map(self.rows()?);
-        Ok(Self { x, ..self })
+        let (x, columns) = (metric.map(self.rows()?), metric.directions());
+        Ok(Self { x, columns, ..self })
     }
 
     pub(super) fn rows(&self) -> Result<Rows<'_>> {

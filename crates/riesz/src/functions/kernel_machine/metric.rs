@@ -212,7 +212,7 @@ impl Metric {
     pub(crate) fn restore(container: &mut Container, directions: usize) -> Result<Self> {
         let form = container.field("metric")?;
         let columns = container.tensors.get("metric.shift").map_or(0, |shift| shift.shape.iter().product());
-        if columns < directions {
+        if !(directions..=MOST_COLUMNS).contains(&columns) {
             return Err(Error::Format(format!("a metric of {directions} directions of {columns} columns")));
         }
         let shift = container.take_f32s("metric.shift", &[columns])?;

@@ -127,6 +127,8 @@ const FIRST_GRAM_ROWS: usize = 8;
 const SECOND_BLOCKS: usize = 4;
 /// The second stage narrows the bandwidth by √2 at most this often.
 const MOST_NARROWINGS: i32 = 8;
+/// One part of the time budget in so many is for choosing.
+pub(crate) const CHOICE: u32 = 3;
 /// Share of the measured exponent that is trusted beyond the trial.
 const TRUST: f64 = 0.8;
 
@@ -264,7 +266,7 @@ impl Stage<'_> {
     ) -> Result<f64> {
         let (outlook, trial) = match findings.next() {
             Some(outlook) => (outlook, None),
-            None if best.is_some() && !control.may_choose() => return Ok(f64::INFINITY),
+            None if best.is_some() && !control.within_part(CHOICE) => return Ok(f64::INFINITY),
             None => {
                 let trial = self.trial(&setting, control)?;
                 let outlook = self.outlook(&trial);

@@ -39,7 +39,7 @@ pub(super) fn leading(sample: &Sample, start: &Candidate, grid: &Grid, seed: See
             dropped <= (1.0 - share) * total
         });
         let r = (d - few.count()).next_multiple_of(MULTIPLE);
-        if 2 * r > d {
+        if r == 0 || 2 * r > d {
             return None;
         }
         let directions = Mat::from_fn(d, r, |i, k| eigen.vectors[(i, d - r + k)]);

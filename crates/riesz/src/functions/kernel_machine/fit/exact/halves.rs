@@ -16,20 +16,20 @@ use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
 /// Least and most rows of a half: a quarter of few rows, a twelfth of many, so that choosing does not take longer than fitting.
-const HALF: (usize, usize) = (1_024, 3_072);
+const HALF: (usize, usize) = (1_024, 2_048);
 /// Most rows of a half that are a quarter of all.
 const QUARTER: usize = 2_048;
 /// Numbers of a row's gradients, beyond which halves have the least rows: they would cost more than all else.
 const WIDE: usize = 512;
 /// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
 const SCOUTS: usize = 1_024;
-/// Most rows that the metric which has won is learnt from again.
-pub(super) const LEARN: usize = 4_096;
-/// Matrices of doubles over the rows of a half, and over those, that are there at a time.
-const HALF_MATRICES: f64 = 5.0;
-const LEARN_MATRICES: f64 = 3.0;
 /// Forms that are.
 const FINALISTS: usize = 2;
+/// Most rows that the metric which has won is learnt from again.
+pub(super) const LEARN: usize = 4_096;
+/// Matrices of doubles over the rows of a half, and over those of [`LEARN`], that are there at a time.
+const HALF_MATRICES: f64 = 5.0;
+const LEARN_MATRICES: f64 = 3.0;
 /// Rounds of learning a metric.
 const ROUNDS: usize = 3;
 /// Standard errors by which a metric has to be better than none.
@@ -235,7 +235,7 @@ impl Size {
 
     /// As many of these as matrices of so many bytes in all allow; `None` where these are too few.
     pub(super) fn within(self, bytes: f64) -> Option<Self> {
-        let side = |matrices: f64| (bytes / (8.0 * matrices)).sqrt() as usize;
+        let side = |matrices: f64| (bytes.max(0.0) / (8.0 * matrices)).sqrt() as usize;
         let size =
             Self { half: self.half.min(side(HALF_MATRICES)), learn: self.learn.min(side(LEARN_MATRICES)) };
         (size.half >= HALF.0).then_some(size)

@@ -118,9 +118,12 @@ impl Fit<'_> {
             SolverSpec::Block => KernelMachine::memory(self.options, self.rows.len(), self.rows.columns()),
             _ => f64::INFINITY,
         };
-        let chosen = match self.halves().within(memory) {
-            Some(size) => self.chosen_of_many(size, control)?.with,
-            None => Some(self.chosen(control)?),
+        let size = self.halves();
+        // Rows in double precision, those of the halves and both as a metric maps them.
+        let rows = (4 * 8 * size.rows() * self.rows.columns()) as f64;
+        let chosen = match size.within(memory - rows) {
+            Some(size) => control.unhurried(|control| self.chosen_of_many(size, control))?.with,
+            None => Some(control.unhurried(|control| self.chosen(control))?),
         };
         Ok(chosen.and_then(Chosen::metric))
     }

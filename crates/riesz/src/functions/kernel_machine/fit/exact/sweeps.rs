@@ -17,7 +17,7 @@ use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::metric::{Form, Metric, MetricSpec};
 use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec};
-use crate::functions::kernel_machine::race::scaling;
+use crate::functions::kernel_machine::race::{scaling, CHOICE};
 use crate::functions::kernel_machine::training::SMALL;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::linalg::lu::product;
@@ -40,6 +40,10 @@ const DAMPING_STEP: f64 = 10.0;
 const BLOCK: usize = 2_048;
 /// Rows of a block of classes, whose errors gain less from larger ones than these cost.
 const BLOCK_OF_CLASSES: usize = 1_024;
+/// One part of the time budget in so many is for metrics, half of what is for choosing.
+const METRIC: u32 = 2 * CHOICE;
+/// Rows at which a checkpoint is compared with what was chosen again.
+const PROBES: usize = 16;
 /// Most sweeps.
 pub(crate) const SWEEPS: usize = 16;
 /// A sweep that lowers the held-out loss, and the error of classes, by less than this share is the last.
@@ -152,7 +156,7 @@ struct Race<'m, 'a> {
 impl Race<'_, '_> {
     /// Whether other settings with the same metric do better; then they are taken.
     fn takes(&mut self, next: Chosen, control: &mut Control<'_>) -> Result<bool> {
-        if !control.may_choose() {
+        if !control.within_part(CHOICE) {
             return Ok(false);
         }
         let risk = self.fit.trial(&self.part, &next, control)?;
@@ -184,7 +188,7 @@ impl Fit<'_> {
 
     /// What as many rows as there may be say.
     pub(crate) fn choices(&self, control: &mut Control<'_>) -> Result<Choices> {
-        self.chosen_of_many(self.halves(), control)
+        control.unhurried(|control| self.chosen_of_many(self.halves(), control))
     }
 
     /// The same where it has been chosen already what may be compared.
@@ -205,11 +209,12 @@ impl Fit<'_> {
 
     fn swept(&self, kept: Swept, chosen: Choices, control: &mut Control<'_>) -> Result<Outcome> {
         let checkpoint = control.checkpoint.clone();
-        let chosen = self.compared(chosen, control)?;
+        let chosen = control.unhurried(|control| self.compared(chosen, control))?;
         let part = self.whole(&chosen);
         let kernel = self.kernel_of(&chosen)?;
         let mut points = Vec::with_capacity(part.x.len());
         kernel.input(&part.x, &mut points);
+        self.same_choice(&kernel, &points, &kept.state)?;
         let problem = self.kernel_problem(&part, &kernel, &points);
         let solver = self.solver(chosen.damping)?;
         let mut state = kept.state.clone();
@@ -237,6 +242,19 @@ impl Fit<'_> {
         let (shifts, calibration) = self.decided(calibration);
         let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history })
+    }
+
+    /// Refuses a checkpoint whose predictions are not those of its coefficients with the kernel that was chosen again.
+    fn same_choice(&self, kernel: &ClosedForm, points: &[f32], state: &SweepState) -> Result<()> {
+        let few = state.predictions.len().min(PROBES * self.offset.len());
+        let mut again: Vec<f64> = self.offset.iter().cycle().take(few).map(|&v| f64::from(v)).collect();
+        let rows = few / self.offset.len().max(1) * kernel.columns();
+        kernel.add_sums(&points[..rows], points, &state.coefficients, &mut again)?;
+        let size = again.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
+        match again.iter().zip(&state.predictions).all(|(a, b)| (a - f64::from(*b)).abs() <= 1e-3 * size) {
+            true => Ok(()),
+            false => Err(Error::Checkpoint("what was chosen before its sweeps differs".into())),
+        }
     }
 
     fn solver(&self, damping: f64) -> Result<GaussSeidel> {
@@ -292,7 +310,7 @@ impl Fit<'_> {
             Chosen { standard, scaling, metric, kernel, bandwidth: settings.bandwidth, damping }
         };
         let (mut found, mut directions) = (None, None);
-        if control.may_choose() {
+        if control.within_part(METRIC) {
             let mut sample = self.sample(&scaling, size.rows())?;
             let mut forms = self.options.metric_forms(self.rows.columns());
             directions = self.directions(&sample, &starts, &grid);
@@ -301,7 +319,7 @@ impl Fit<'_> {
                 sample.x = product(sample.x.as_ref(), directions.as_ref());
                 forms = MetricSpec::Full.forms(directions.ncols());
             }
-            let may_go_on = &mut || control.check(0).map(|()| control.may_choose());
+            let may_go_on = &mut || control.check(0).map(|()| control.within_part(METRIC));
             found = halves::learn(&sample, &forms, &starts, &grid, (size, self.options.seed), may_go_on)?;
         }
         let metric = |form: Form, root: &Mat<f64>| Metric::new(form, &scaling, root, &self.moments.variance);
@@ -324,7 +342,7 @@ impl Fit<'_> {
 
     /// Metric or none, kernel, bandwidth and damping by short fits to more rows.
     fn compared(&self, Choices { plain, with }: Choices, control: &mut Control<'_>) -> Result<Chosen> {
-        if !control.may_choose() {
+        if !control.within_part(CHOICE) {
             return Ok(with.unwrap_or(plain));
         }
         let order = Permutation::new(self.options.seed, Stream::Race, BlockIndex(3), self.rows.len());
