@@ -80,7 +80,8 @@ early_stopping : bool, default=True
     Whether a tenth of the rows (of 2,000 and more) decides when to stop and is learnt last.
     Without it there are blocks from 2,000 rows on.
 max_time : float, optional
-    Most seconds; the blocks finished by then are the model.
+    Most seconds, a third of which at most is for choosing settings (with a checkpoint, choosing
+    takes as long as it takes); the blocks finished by then are the model.
 batch_size : int, default=512
     Rows per step of the streaming solver and of :meth:`partial_fit`, whose rows wait until they
     make a batch.

@@ -34,8 +34,10 @@ impl GramSample {
     pub fn new(size: usize, n: usize, seed: Seed, block: BlockIndex) -> Self {
         // An even number, not below what is asked for but by a twentieth.
         let exact = (GROUPS * size) as f64 / n.max(1) as f64;
-        let runs = 2 * (0.5 * 0.95 * exact).ceil() as usize;
-        let runs = runs.clamp(2, GROUPS);
+        let runs = match size < n {
+            true => (2 * (0.5 * 0.95 * exact).ceil() as usize).clamp(2, GROUPS),
+            false => GROUPS,
+        };
         Self { runs, seed, block, first: 0 }
     }
 
