@@ -15,10 +15,8 @@ use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
-/// Least and most rows of a half: a quarter of few rows, a twelfth of many, so that choosing does not take longer than fitting.
+/// Least and most rows of a half, a quarter of all in between: choosing is not to take longer than fitting.
 const HALF: (usize, usize) = (1_024, 2_048);
-/// Most rows of a half that are a quarter of all.
-const QUARTER: usize = 2_048;
 /// Numbers of a row's gradients, beyond which halves have the least rows: they would cost more than all else.
 const WIDE: usize = 512;
 /// Rows of a half that decides about kernels, and which forms of metrics are looked at further.
@@ -230,7 +228,7 @@ impl Size {
     /// Of n rows whose gradients have so many numbers each.
     pub(super) fn of(n: usize, numbers: usize) -> Self {
         let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
-        Self { half: (n / 4).min(QUARTER).max(n / 12).clamp(HALF.0, most), learn: LEARN }
+        Self { half: (n / 4).clamp(HALF.0, most), learn: LEARN }
     }
 
     /// As many of these as matrices of so many bytes in all allow; `None` where these are too few.
