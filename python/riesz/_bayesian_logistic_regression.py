@@ -39,12 +39,6 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
     ----------
     prior_scale : float, default=1.0
         Standard deviation of the prior.
-    laplace : bool, default=True
-        Whether draws about the mode of the posterior, which Newton's method finds, are tried first.
-        They are weighed by all data as all others are, and taken where enough of them are
-        effective, which they are unless columns are many and rows are few. Then there are no
-        islands, batches and checkpoints, and what is said about these has no effect. Only in mode
-        "adaptive", with ``renewal="auto"`` and a ``final_stage``, and up to 1,024 coefficients.
     $mirror_descent
 
     Attributes
@@ -73,7 +67,6 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
 
     _: KW_ONLY
     prior_scale: float = 1.0
-    laplace: bool = True
 
     _kind = ParticlePosterior
 
@@ -113,7 +106,7 @@ class BayesianLogisticRegression(ClassifierMixin, MirrorDescentSettings, Saved[P
                 family="softmax" if several else "logistic",
                 classes=len(self.classes_),
                 prior_scale=number("prior_scale", self.prior_scale),
-                settings=self._settings() | {"laplace": self.laplace},
+                settings=self._settings(),
                 n_jobs=self.n_jobs,
                 observer=observer,
             )

@@ -311,6 +311,13 @@ renewal : {"auto", "draws", "moves"}, default="auto"
     Whether particles of which too few are effective are replaced by draws from a density
     through them or by Metropolis moves; "auto" takes draws while enough of them can be expected
     to be effective.
+laplace : bool, default=True
+    Whether draws from a normal approximation of the posterior are tried: about the mode, which
+    Newton's method finds, where the model knows its derivatives; elsewhere, of many data, from the
+    quadratic form that islands which have seen an eighth of them find in log-densities of all. They
+    are weighed by all data as all others are, and taken where enough of them are effective; then
+    the islands need not go on, or are not needed. Only in mode "adaptive", with
+    ``renewal="auto"`` and a ``final_stage``.
 final_stage : bool, default=True
     Whether a last stage draws all particles anew and weighs them by all data.
 strategy : {"density_then_particles", "density", "particles"}, \

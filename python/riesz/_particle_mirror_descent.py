@@ -21,7 +21,7 @@ from riesz._transforms import Array, Layout
 
 # Particles times observations that a likelihood is asked about at once: 256 MB of numbers, and
 # 32 MB where it returns one for each.
-_PIECE = 1 << 25
+_PIECE = 32_000_000
 _POINTWISE_PIECE = 1 << 22
 
 
@@ -38,6 +38,7 @@ class MirrorDescentSettings(BaseEstimator):
     effective: float = 0.3
     defensive: float = 0.1
     renewal: str = "auto"
+    laplace: bool = True
     final_stage: bool = True
     strategy: str = "density_then_particles"
     density_steps: int | None = None
@@ -99,7 +100,7 @@ class ParticleMirrorDescent(MirrorDescentSettings):
         ``prior``, and ``batch`` some of the data, returns for each row of ``theta`` the sum of
         ``log p(x | theta)`` over the batch: shape (m,). With ``pointwise=True`` it returns the
         terms, shape (m, len(batch)). NumPy, JAX and Torch arrays will do. ``m * len(batch)`` is at
-        most 2²⁵, 256 MB of numbers: larger batches come in parts, whose sums are added.
+        most 32 million, 256 MB of numbers: larger batches come in parts, whose sums are added.
     prior : dict or object
         Distributions of ``scipy.stats`` by parameter name, frozen; or one object with
         ``logpdf(theta)`` and ``rvs(size, random_state)`` for all parameters. Parameters with bounds

@@ -216,7 +216,7 @@ def test_a_likelihood_is_never_asked_about_more_than_256_megabytes():
         return -0.5 * len(batch) * (theta[:, 0] - 0.5) ** 2
 
     found = ParticleMirrorDescent(sizes, PRIOR, random_state=0).fit(np.zeros(100_000))
-    assert max(asked) <= 1 << 25 < 2000 * 100_000
+    assert 8 * max(asked) <= 256_000_000 < 8 * 2000 * 100_000
     assert found.n_evaluations / 100_000 < 6000
     assert abs(found.mean()[0] - 0.5) < 4 / np.sqrt(100_000 * 1000)
 

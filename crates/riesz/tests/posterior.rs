@@ -1020,6 +1020,77 @@ fn a_bent_ridge_is_followed_to_its_ends() {
     }
 }
 
+// ---- many data ---------------------------------------------------------------------------------------------------------
+
+/// Looks at all data by one particle.
+fn looks(model: &dyn Model, posterior: &Posterior) -> f64 {
+    posterior.report().evaluations as f64 / model.observations() as f64
+}
+
+/// Of many data two looks at all of them per particle will do: the islands stop at an eighth of them. Without that they are
+/// renewed at every doubling, and it is twice as many.
+#[test]
+fn many_data_are_looked_at_seldom() {
+    let models: [(&str, Box<dyn Conjugate>); 2] =
+        [("location", Box::new(Location::new(20_000))), ("coin", Box::new(Coin::new(20_000)))];
+    for (name, model) in &models {
+        let mut errors = [Vec::new(), Vec::new(), Vec::new()];
+        for seed in 0..6 {
+            let posterior = fit(&**model, &AdaptiveOptions::new(Seed(seed)));
+            assert_eq!(posterior.warnings(), Vec::<String>::new(), "{name}");
+            assert_eq!((posterior.report().seen, posterior.len()), (20_000, 2_000));
+            assert!(looks(&**model, &posterior) < 4_000.0, "{name}: {}", looks(&**model, &posterior));
+            errors.iter_mut().zip(model.errors(&posterior)).for_each(|(all, z)| all.push(z));
+        }
+        for (what, errors) in ["mean", "variance", "evidence"].iter().zip(errors) {
+            assert_calibrated(&format!("{name}, {what}"), &errors);
+        }
+    }
+}
+
+#[test]
+fn a_regression_of_many_rows_is_looked_at_seldom() {
+    let model = WideRegression::new(5, 20_000);
+    let (first, _, evidence) = model.truth();
+    let run = |laplace| fit(&model, &AdaptiveOptions { laplace, ..AdaptiveOptions::new(Seed(3)) });
+    let [early, late] = [true, false].map(run);
+    for posterior in [&early, &late] {
+        assert_eq!(posterior.warnings(), Vec::<String>::new());
+        assert!(z_evidence(posterior, evidence).abs() < 4.0);
+        for (i, truth) in first.iter().enumerate() {
+            assert!(z(posterior.mean(|t| t[i]), *truth).abs() < 4.0, "coordinate {i}");
+        }
+    }
+    let [few, many] = [&early, &late].map(|posterior| looks(&model, posterior));
+    assert!(few < 4_000.0 && many > 1.5 * few, "{few} {many}");
+}
+
+/// The posterior of a uniform distribution's end never becomes normal, however many the data: the islands go on. With
+/// u = log M + e/n, e is exponential up to 1/n.
+#[test]
+fn many_data_whose_posterior_is_not_normal_are_seen_by_the_islands() {
+    let data: Vec<f64> = (0..4_000).map(|i| 30.0 * uniform(31, i)).collect();
+    let most = data.iter().copied().fold(0.0, f64::max);
+    let model = Uniform(data);
+    for seed in 0..3 {
+        let posterior = fit(&model, &AdaptiveOptions::new(Seed(seed)));
+        let islands = posterior.report().history.iter().filter(|s| s.island.is_some());
+        assert_eq!(islands.map(|s| s.seen + s.batch).max(), Some(4_000));
+        let mean = posterior.mean(|u| 4_000.0 * (u[0] - most.ln()));
+        assert!(z(mean, 1.0).abs() < 4.0, "{mean:?}");
+    }
+}
+
+/// Two modes are no normal distribution either, and both keep their mass: θ₁ = 0 is as far from one as from the other.
+#[test]
+fn two_modes_of_many_data_keep_their_mass() {
+    let draw = |i| 2.5 * normal(32, i) + if uniform(32, i) < 0.5 { 1.0 } else { -1.0 };
+    let model = TiedMixture::new((0..4_000).map(draw).collect()).unwrap();
+    let posterior = fit(&model, &AdaptiveOptions::new(Seed(1)));
+    let share = posterior.mean(|t| f64::from(t[1] > 0.0)).value;
+    assert!(share > 0.05 && share < 0.95, "{share}");
+}
+
 // ---- laws ------------------------------------------------------------------------------------------------------------
 
 fn small(renewal: Renewal) -> AdaptiveOptions {
@@ -1083,22 +1154,31 @@ fn stages(model: &dyn Model, options: &AdaptiveOptions) -> usize {
 
 #[test]
 fn a_fit_resumed_after_every_stage_is_the_same() {
-    let model = mixture();
-    for renewal in [Renewal::Auto, Renewal::Moves] {
+    let (few, end, many) =
+        (mixture(), Uniform((0..2_000).map(|i| uniform(31, i)).collect()), Location::new(4_000));
+    let cases: [(&str, &dyn Model, Renewal); 4] = [
+        ("draws", &few, Renewal::Auto),
+        ("moves", &few, Renewal::Moves),
+        // Whose islands stop and go on …
+        ("end", &end, Renewal::Auto),
+        // … and stop for good.
+        ("normal", &many, Renewal::Auto),
+    ];
+    for (name, model, renewal) in cases {
         let options = small(renewal);
-        let path = temporary(&format!("{renewal:?}"));
-        let stages = stages(&model, &options);
+        let path = temporary(name);
+        let stages = stages(model, &options);
         assert!(stages > 5);
         for _ in 0..stages {
-            let cancelled = interrupted(&model, &options, &path, || true);
+            let cancelled = interrupted(model, &options, &path, || true);
             assert!(matches!(cancelled, Err(Error::Cancelled { .. })));
             assert!(path.exists());
         }
         // Another clock is no other fit.
         let options = AdaptiveOptions { max_time: Some(1e6), ..options };
-        let resumed = interrupted(&model, &options, &path, || false).unwrap();
+        let resumed = interrupted(model, &options, &path, || false).unwrap();
         assert!(!path.exists());
-        assert_same(&resumed, &fit(&model, &options));
+        assert_same(&resumed, &fit(model, &options));
     }
 }
 

@@ -39,14 +39,28 @@ impl Run<'_> {
             Ok(!control.out_of_time())
         })?;
         let Some(NormalApproximation { mean, covariance, evaluations }) = found else { return Ok(None) };
-        let (d, count) = (model.dimension(), options.particles as f64);
+        let d = model.dimension();
         same_rows("the mean of an approximation", d, mean.len())?;
         same_rows("the covariance of an approximation", d * d, covariance.len())?;
         finite("approximation", &[mean.as_slice(), &covariance].concat(), 1)?;
-        let mut proposal = Proposal::normal(mean, &covariance, options.defensive);
+        let proposal = Proposal::normal(mean, &covariance, options.defensive);
+        self.normal_draws(proposal, FIRST, evaluations, control)
+    }
+
+    /// The posterior by draws from a normal density and those about the mean of the draws before, where enough of them are
+    /// effective. Random numbers are those of the blocks from `first` on; `evaluations` is what the density has cost.
+    pub(super) fn normal_draws(
+        &mut self,
+        mut proposal: Proposal,
+        first: u64,
+        evaluations: u64,
+        control: &mut Control<'_>,
+    ) -> Result<Option<Posterior>> {
+        let (options, d) = (self.options(), self.settings[0].model.dimension());
+        let count = options.particles as f64;
         let mut best: Option<(f64, Population)> = None;
         for repetition in 0..REPETITIONS {
-            let fresh = self.draws(&proposal, BlockIndex(FIRST + repetition), options.particles)?;
+            let fresh = self.draws(&proposal, BlockIndex(first + repetition), options.particles)?;
             if let (0, Some(stage)) = (repetition, self.history.last_mut()) {
                 stage.evaluations += evaluations;
             }

@@ -152,9 +152,10 @@ impl Island {
         Ok(Self { particles: Population { log_weights: vec![0.0; count], ..particles }, state })
     }
 
-    /// Whether all data were seen.
-    pub(super) fn finished(&self, setting: &Setting<'_>) -> bool {
-        self.state.target.seen == setting.model.observations()
+    /// Whether all data were seen, or the next batch, of which nothing is in the weights yet, would make them more than `most`.
+    pub(super) fn finished(&self, setting: &Setting<'_>, most: usize) -> bool {
+        let Target { seen, next, power } = self.state.target;
+        seen == setting.model.observations() || (power == 0.0 && next > most)
     }
 
     /// Renews the particles where too few are effective, and takes one step: the largest λ that leaves enough of them effective.

@@ -336,7 +336,9 @@ impl Run<'_> {
             })
             .collect();
         let agreement = r_hat(&halves, d).filter(|_| self.islands.len() != 1 && size >= LEAST_COMPARED);
-        self.posterior(particles, evidence, size, agreement, groups)
+        // Weighed by all data, however much the islands have seen.
+        let all = self.settings[0].model.observations();
+        self.posterior(particles, evidence, size, agreement, groups).of_observations(all, all)
     }
 
     /// The islands' particles as they are; `pareto_k` is that of draws from a density through them.
@@ -368,7 +370,6 @@ impl Run<'_> {
         let model = self.settings[0].model;
         let moved = particles.chains.is_some();
         let overlap = self.overlap.filter(|_| !self.mixed());
-        // Draws without islands are weighed by all data.
         let all = model.observations();
         let seen = self.islands.iter().map(|i| i.state.target.seen).min().unwrap_or(all);
         let last: u64 = self.history.iter().filter(|s| s.island.is_none()).map(|s| s.evaluations).sum();

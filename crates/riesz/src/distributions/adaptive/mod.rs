@@ -15,10 +15,11 @@
 //! particles anew and weighs them by all the data: its weights are those of plain importance sampling, so means
 //! converge to those of the posterior whatever happened before, and their mean is the evidence. Where a model has a normal
 //! approximation of its posterior ([`Model::approximation`]) and draws from that are good enough, they are the answer
-//! (`approximated.rs`).
+//! (`approximated.rs`), and so they are where the posteriors of a part of many data lead to one (`extrapolated.rs`).
 
 mod approximated;
 mod checkpoint;
+mod extrapolated;
 mod island;
 mod last;
 mod moves;
@@ -73,8 +74,17 @@ pub fn adaptive(
     let posterior = match run.approximated(control)? {
         Some(posterior) => posterior,
         None => {
-            run.islands(control)?;
-            run.finish(control)?
+            let early = match run.stop() {
+                Some(part) if run.islands(part, control)? => run.extrapolated(control)?,
+                _ => None,
+            };
+            match early {
+                Some(posterior) => posterior,
+                None => {
+                    run.islands(model.observations(), control)?;
+                    run.finish(control)?
+                }
+            }
         }
     };
     if let Some(policy) = &control.checkpoint {
@@ -110,26 +120,27 @@ impl<'a> Run<'a> {
         Ok(Self { settings, islands, history, due: Due::new(), fingerprint, overlap: None })
     }
 
-    /// Runs every island to the end of the data, or the clock.
-    fn islands(&mut self, control: &mut Control<'_>) -> Result<()> {
+    /// Runs every island until its next batch would take it beyond `most` observations, or the clock stops it. Returns
+    /// whether all have stopped there now, and not earlier or, in the run of a checkpoint, further on.
+    fn islands(&mut self, most: usize, control: &mut Control<'_>) -> Result<bool> {
         for index in 0..self.settings.len() {
             if self.islands.len() <= index {
                 if control.out_of_time() && !self.islands.is_empty() {
-                    return Ok(());
+                    return Ok(false);
                 }
                 self.islands.push(Island::begin(&self.settings[index], index)?);
             }
-            while !self.islands[index].finished(&self.settings[index]) {
+            while !self.islands[index].finished(&self.settings[index], most) {
                 if control.out_of_time() && self.islands[index].state.stage > 0 {
-                    return Ok(());
+                    return Ok(false);
                 }
                 let stage = self.islands[index].advance(&self.settings[index])?;
                 self.history.push(stage);
                 self.save(control)?;
-                self.report(control, index)?;
+                self.report(control)?;
             }
         }
-        Ok(())
+        Ok(self.islands.iter().all(|i| i.state.target.seen <= most && i.state.target.power == 0.0))
     }
 
     fn save(&mut self, control: &Control<'_>) -> Result<()> {
@@ -142,9 +153,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self, control: &mut Control<'_>, index: usize) -> Result<()> {
-        let all = self.settings[0].model.observations();
-        let (done, most) = (index * all + self.islands[index].state.target.seen, self.settings.len() * all);
+    fn report(&self, control: &mut Control<'_>) -> Result<()> {
+        let done = self.islands.iter().map(|i| i.state.target.seen).sum();
+        let most = self.settings.len() * self.settings[0].model.observations();
         control.report(Progress::new(Phase::Posterior, done, most, f64::NAN))
     }
 

@@ -40,7 +40,8 @@ pub struct AdaptiveOptions {
     pub defensive: f64,
     /// How particles are renewed.
     pub renewal: Renewal,
-    /// Whether draws from the model's own normal approximation are tried first, where it has one.
+    /// Whether draws from a normal approximation are tried: the model's own, where it has one, and that of many data to which
+    /// islands lead that have seen a part of them.
     pub laplace: bool,
     /// Whether a last stage draws all particles anew and weighs them by all data.
     pub final_stage: bool,
