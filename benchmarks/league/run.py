@@ -2,8 +2,8 @@
 
     python benchmarks/league/run.py [--data FOLDER] [--splits 10] [--only SET ...] [--peers ...]
 
-Every measurement is a line of results/league.jsonl as soon as it is made; a second run does what is
-missing. `--report` prints the table of what is there.
+Every measurement is a line of results/league.jsonl (or `--results`) as soon as it is made; a second
+run does what is missing. `--report` prints the table of what is there.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS))
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
+    results: Path = arguments.results
     lines = (
-        [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     )
     done = {(line["set"], line["split"], line["peer"]) for line in lines}
     chosen = arguments.peers or list(PEERS)
@@ -91,7 +93,7 @@ def main() -> None:
                 continue
             line = {"set": table.name, "task": table.task, "split": number, "peer": name, **found}
             lines.append(line)
-            with RESULTS.open("a") as file:
+            with results.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(line, flush=True)
     print(report(lines))

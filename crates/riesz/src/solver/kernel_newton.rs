@@ -28,6 +28,8 @@ pub(crate) struct KernelNewton<'a> {
     pub loss: &'a dyn Loss,
     /// The constant part of f.
     pub offset: &'a [f32],
+    /// How much of each row is left out of a fit that is to predict it.
+    pub shares: &'a [f64],
 }
 
 /// What Newton's method arrived at.
@@ -38,7 +40,7 @@ pub(crate) struct Expansion {
     pub predictions: Vec<f32>,
     /// λ.
     pub damping: f64,
-    /// f₋ᵢ(x_i), learnt without row i, n×C row-major: exact for the square loss, else one Newton step from f.
+    /// f₋ᵢ(x_i), learnt without row i, or its share, n×C row-major: exact for the square loss, else one Newton step from f.
     pub left_out: Vec<f32>,
 }
 
@@ -230,22 +232,20 @@ impl KernelNewton<'_> {
         (0.0, 0.0)
     }
 
-    /// f₋ᵢ(x_i) = f(x_i) + (r_i/h_i)(1 − 1/(B⁻¹)_ii): leaving row i out of the quadratic at the minimum.
+    /// f₋ᵢ(x_i) = f(x_i) + (r_i/h_i)(1 − 1/(1 − s + s (B⁻¹)_ii)): leaving a share s of row i out of the quadratic at the minimum.
     fn left_out(&self, systems: &[System], beta: &Mat<f64>, u: &[f32], damping: f64) -> Vec<f32> {
         let c = self.offset.len();
         let mut out = u.to_vec();
         for (k, system) in systems.iter().enumerate() {
-            let diagonals = system.factor.map_inverse(|columns, inverse| {
-                (0..columns.len()).map(|j| inverse[(j, j)]).collect::<Vec<f64>>()
-            });
             let outputs = if systems.len() == 1 { 0..c } else { k..k + 1 };
-            for (i, own) in diagonals.into_iter().flatten().enumerate() {
+            for (i, own) in system.factor.inverse_diagonal().into_iter().enumerate() {
                 let h = system.curvatures[i];
                 if h <= FLAT {
                     continue;
                 }
+                let left = 1.0 - self.shares[i] + self.shares[i] * own;
                 for k in outputs.clone() {
-                    let step = damping * beta[(i, k)] / h * (1.0 - 1.0 / own);
+                    let step = damping * beta[(i, k)] / h * (1.0 - 1.0 / left);
                     out[i * c + k] = (f64::from(u[i * c + k]) + step) as f32;
                 }
             }
@@ -271,8 +271,10 @@ mod tests {
     fn minimised(loss: &str, size: usize, targets: &[f32], weights: &[f32], damping: f64) -> Expansion {
         let loss = loss.parse::<LossSpec>().unwrap().build(size).unwrap();
         let (kernel, offset) = (kernel(weights.len()), loss.start(targets, weights));
+        let shares = vec![1.0; weights.len()];
+        let (loss, offset) = (&*loss, &offset[..]);
         let newton =
-            KernelNewton { kernel: kernel.as_ref(), targets, weights, loss: &*loss, offset: &offset };
+            KernelNewton { kernel: kernel.as_ref(), targets, weights, loss, offset, shares: &shares };
         newton.minimise(damping, &mut || Ok(())).unwrap()
     }
 
@@ -304,23 +306,25 @@ mod tests {
         }
     }
 
-    /// Rows left out of the square loss one by one.
+    /// Rows left out of the square loss one by one, or a third of their weight.
     #[test]
     fn left_out_predictions_are_those_of_fits_without_the_row() {
         let n = 20;
-        let (damping, weights) = (0.2, vec![1.0_f32; n]);
+        let weights: Vec<f32> = (0..n).map(|i| [0.5, 1.0, 3.0][i % 3]).collect();
+        let shares: Vec<f64> = (0..n).map(|i| if i % 2 == 0 { 1.0 } else { 1.0 / 3.0 }).collect();
+        let damping = 0.2;
         let y: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
         let loss = LossSpec::Square.build(1).unwrap();
         let k = kernel(n);
         let with = |weights: &[f32]| {
-            let newton =
-                KernelNewton { kernel: k.as_ref(), targets: &y, weights, loss: &*loss, offset: &[0.0] };
+            let (kernel, loss) = (k.as_ref(), &*loss);
+            let newton = KernelNewton { kernel, targets: &y, weights, loss, offset: &[0.0], shares: &shares };
             newton.minimise(damping, &mut || Ok(())).unwrap()
         };
         let whole = with(&weights);
         for i in 0..n {
             let mut others = weights.clone();
-            others[i] = 0.0;
+            others[i] *= (1.0 - shares[i]) as f32;
             let (exact, found) = (with(&others).predictions[i], whole.left_out[i]);
             assert!((exact - found).abs() < 1e-4, "row {i}: {exact} and {found}");
         }

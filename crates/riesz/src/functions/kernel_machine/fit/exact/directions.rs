@@ -85,7 +85,8 @@ mod tests {
             _ => 30.0 * (0.6 * x[(i, 32)] - 0.8 * x[(i, 0)]),
         };
         let y = Mat::from_fn(n, 1, |i, _| target(i));
-        Sample { x, y, weights: vec![1.0; n], labels: Vec::new(), mean: vec![0.0] }
+        let ones = vec![1.0; n];
+        Sample { x, y, weights: ones.clone(), shares: ones, labels: Vec::new(), mean: vec![0.0] }
     }
 
     #[test]
@@ -95,6 +96,7 @@ mod tests {
             factors: vec![1.0],
             bandwidth: None,
             dampings: vec![0.01],
+            damping: 0.01,
         };
         let start = |sample: &Sample| grid.best(sample, &sample.x).unwrap().unwrap();
         let own = sample(0);

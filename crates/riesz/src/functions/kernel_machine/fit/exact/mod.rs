@@ -38,7 +38,7 @@ pub(super) use sweeps::{Swept, SWEEPS};
 /// Rows on which scalings, kernels and bandwidths are first compared.
 const COARSE_ROWS: usize = 256;
 /// Rows on which a metric is learnt, and on which kernels and bandwidths are compared with it.
-const FINE_ROWS: usize = 512;
+const FINE_ROWS: usize = 2_000;
 /// Bandwidths that are compared, in median distances.
 const FACTORS: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
 /// The same around the best of these.
@@ -206,6 +206,7 @@ impl Fit<'_> {
             weights: &self.weights,
             loss: &*self.loss,
             offset: &self.offset,
+            shares: &self.shares_left_out(),
         };
         let (mut fit, risk) = self.damped(&newton, chosen.damping, control)?;
         // One Newton step from a function with kinks says little about how many rows it leaves below.
@@ -293,7 +294,7 @@ impl Fit<'_> {
         let dampings = ridge.filter(|&damping| damping > 0.0).map_or_else(dampings, |damping| vec![damping]);
         let decided = decided(options, &self.moments, self.rows, &self.weights, 1.0);
         let bandwidth = decided.map(|setting| setting.bandwidth);
-        let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings };
+        let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings, damping: 1.0 };
         let mut start: Option<Start> = None;
         let risk = |found: &[Candidate]| least(found).map_or(f64::INFINITY, |best| best.risk);
         for standard in scalings(options) {
@@ -326,7 +327,7 @@ impl Fit<'_> {
             let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed)?;
             control.check(0)?;
             let near = NEAR.map(|factor| factor * best.factor);
-            let near = Grid { factors: near.to_vec(), ..grid };
+            let near = Grid { factors: near.to_vec(), damping: best.damping, ..grid };
             let x = match &learnt {
                 Some((root, _)) => product(sample.x.as_ref(), root.as_ref()),
                 None => sample.x.clone(),
@@ -357,16 +358,38 @@ impl Fit<'_> {
         let centred = |i: usize, j: usize| f64::from(x[i * d + j]) - f64::from(scaling.shift[j]);
         let y = square_targets(&*self.loss, &self.targets, &self.weights);
         let c = y.len() / self.weights.len();
-        let is_class = self.loss.domain().is_class();
+        let (is_class, shares) = (self.loss.domain().is_class(), self.shares_left_out());
         let labels: Vec<usize> = rows.iter().filter(|_| is_class).map(|&i| self.label(i as usize)).collect();
         Ok(Sample {
             x: Mat::from_fn(n, d, |i, j| centred(i, j) * f64::from(scaling.scale[j])),
             y: Mat::from_fn(n, c, |i, k| y[rows[i] as usize * c + k]),
             weights: rows.iter().map(|&i| f64::from(self.weights[i as usize])).collect(),
+            shares: rows.iter().map(|&i| shares[i as usize]).collect(),
             // Targets of classes are ±1 less their mean.
             mean: (0..c).map(|k| self.mean_sign(is_class, c, k)).collect(),
             labels,
         })
+    }
+
+    /// How much of each row is left out of a fit that is to predict it: all of it, unless other rows have the same columns and other targets.
+    ///
+    /// Equal rows of small data are merged. Where the same columns were met with several targets, most new rows will have been
+    /// met before too, and leaving all rows of a kind out would ask for the target of the others: of a weight w one row is left
+    /// out, which is the least weight u of such rows, s = u/w.
+    fn shares_left_out(&self) -> Vec<f64> {
+        let n = self.rows.len();
+        let mut shares = vec![1.0; n];
+        if !self.small {
+            return shares;
+        }
+        let (d, x) = (self.rows.columns(), self.rows.gather(&(0..n as u32).collect::<Vec<_>>()));
+        // Rows are sorted by their columns.
+        let alike = |i: usize, j: usize| j < n && x[i * d..(i + 1) * d] == x[j * d..(j + 1) * d];
+        let several: Vec<usize> = (0..n).filter(|&i| alike(i, i + 1) || i > 0 && alike(i - 1, i)).collect();
+        let weight = |i: &usize| f64::from(self.weights[*i]);
+        let unit = several.iter().map(weight).fold(f64::INFINITY, f64::min);
+        several.iter().for_each(|i| shares[*i] = unit / weight(i));
+        shares
     }
 
     /// The weighted mean of the signs of class `k` among `c`, or of the second of two.

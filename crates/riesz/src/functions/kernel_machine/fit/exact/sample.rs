@@ -1,7 +1,8 @@
 //! Rows as kernel ridge regression sees them, and its leave-one-out predictions.
 
+use crate::linalg::cholesky::solve_in_place;
 use crate::linalg::lu::product;
-use crate::linalg::Eigen;
+use crate::linalg::{Cholesky, Eigen};
 use faer::Mat;
 
 /// Newton steps for the slope of scores.
@@ -15,6 +16,8 @@ pub(super) struct Sample {
     /// n×C.
     pub y: Mat<f64>,
     pub weights: Vec<f64>,
+    /// How much of each row is left out of a fit that is to predict it.
+    pub shares: Vec<f64>,
     /// The class of each row; empty for numbers.
     pub labels: Vec<usize>,
     /// What was subtracted from the targets.
@@ -35,6 +38,7 @@ impl Sample {
             x: pick(&self.x),
             y: pick(&self.y),
             weights: rows.iter().map(|&i| self.weights[i]).collect(),
+            shares: rows.iter().map(|&i| self.shares[i]).collect(),
             labels: rows.iter().filter_map(|&i| self.labels.get(i).copied()).collect(),
             mean: self.mean.clone(),
         }
@@ -55,6 +59,14 @@ impl Sample {
             return (0..n).map(|i| square(i) / c as f64).collect();
         }
         log_losses(c, |i, k| predictions[(i, k)] + self.mean[k], &self.labels, &self.weights)
+    }
+
+    /// f₋ᵢ(x_i) of β and the diagonal of (K + λW⁻¹)⁻¹, n×C: see [`LeaveOneOut`].
+    fn left_out(&self, beta: &Mat<f64>, own: &[f64], damping: f64) -> Mat<f64> {
+        Mat::from_fn(self.len(), beta.ncols(), |i, c| {
+            let (share, weight) = (self.shares[i], self.weights[i]);
+            self.y[(i, c)] - beta[(i, c)] / ((1.0 - share) * weight / damping + share * own[i])
+        })
     }
 
     /// Σ w v/Σ w.
@@ -113,12 +125,14 @@ fn log_sum(u: &Mat<f64>, i: usize, slope: f64, shares: &mut [f64]) -> f64 {
 /// Kernel ridge regression f = Kβ, (K + λW⁻¹)β = y, for every λ by one eigendecomposition W^½KW^½ = V diag(μ) Vᵀ:
 ///
 /// ```text
-/// β = W^½ V (μ + λ)⁻¹ Vᵀ W^½ y,   A = (K + λW⁻¹)⁻¹,   A_ii = w_i Σ_k V_ik²/(μ_k + λ),   y_i − f₋ᵢ(x_i) = β_i/A_ii,
+/// β = W^½ V (μ + λ)⁻¹ Vᵀ W^½ y,   A = (K + λW⁻¹)⁻¹,   A_ii = w_i Σ_k V_ik²/(μ_k + λ),
+/// y_i − f₋ᵢ(x_i) = β_i/((1 − s_i) w_i/λ + s_i A_ii),
 /// ```
 ///
-/// f₋ᵢ being what is learnt from the other rows.
+/// f₋ᵢ being what is learnt with the weight (1 − s_i) w_i of row i: from the others alone where s_i = 1. (By the formula of Sherman and Morrison for
+/// λ/w_i that becomes λ/((1 − s_i) w_i).)
 pub(super) struct LeaveOneOut<'a> {
-    y: &'a Mat<f64>,
+    sample: &'a Sample,
     roots: Vec<f64>,
     eigen: Eigen,
     /// Vᵀ W^½ y.
@@ -136,12 +150,12 @@ impl<'a> LeaveOneOut<'a> {
         let (n, y) = (roots.len(), &sample.y);
         let weighted = Mat::from_fn(n, y.ncols(), |i, c| roots[i] * y[(i, c)]);
         let projected = product(eigen.vectors.transpose(), weighted.as_ref());
-        Some(Self { y, roots, eigen, projected })
+        Some(Self { sample, roots, eigen, projected })
     }
 
     /// V (μ + λ)⁻¹ Vᵀ W^½ y.
     fn solved(&self, damping: f64) -> Mat<f64> {
-        let shrunk = Mat::from_fn(self.roots.len(), self.y.ncols(), |k, c| {
+        let shrunk = Mat::from_fn(self.roots.len(), self.projected.ncols(), |k, c| {
             self.projected[(k, c)] / (self.eigen.values[k].max(0.0) + damping)
         });
         product(self.eigen.vectors.as_ref(), shrunk.as_ref())
@@ -154,24 +168,37 @@ impl<'a> LeaveOneOut<'a> {
             let share = 1.0 / (self.eigen.values[k].max(0.0) + damping);
             own.iter_mut().zip(v.iter()).for_each(|(own, v)| *own += share * v * v);
         }
-        let solved = self.solved(damping);
-        Mat::from_fn(self.roots.len(), self.y.ncols(), |i, c| {
-            self.y[(i, c)] - solved[(i, c)] / (self.roots[i] * own[i])
-        })
+        let mut beta = self.solved(damping);
+        for (i, r) in self.roots.iter().enumerate() {
+            own[i] *= r * r;
+            (0..beta.ncols()).for_each(|c| beta[(i, c)] *= r);
+        }
+        self.sample.left_out(&beta, &own, damping)
     }
+}
+
+/// f₋ᵢ(x_i) as by [`LeaveOneOut`], at one λ and from a Cholesky factor of K + λW⁻¹, given the lower triangle of K: of many rows several λ
+/// cost less than one eigendecomposition. `None` where the matrix is not positive definite.
+pub(super) fn left_out_at(mut kernel: Mat<f64>, sample: &Sample, damping: f64) -> Option<Mat<f64>> {
+    sample.weights.iter().enumerate().for_each(|(i, w)| kernel[(i, i)] += damping / w);
+    let factor = Cholesky::new(kernel)?;
+    let mut beta = sample.y.clone();
+    solve_in_place(factor.lower(), beta.as_mut());
+    let own = factor.inverse_diagonal();
+    Some(sample.left_out(&beta, &own, damping))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::linalg::distances::squared_distances;
-    use crate::linalg::Cholesky;
 
     fn sample(n: usize) -> Sample {
         let x = Mat::from_fn(n, 2, |i, j| ((i * 37 + j * 11) % 23) as f64 / 7.0);
         let y = Mat::from_fn(n, 2, |i, c| (x[(i, 0)] + c as f64).sin());
         let weights = (0..n).map(|i| 0.5 + (i % 3) as f64).collect();
-        Sample { x, y, weights, labels: Vec::new(), mean: vec![0.0; 2] }
+        let shares = (0..n).map(|i| if i % 4 == 0 { 0.3 } else { 1.0 }).collect();
+        Sample { x, y, weights, shares, labels: Vec::new(), mean: vec![0.0; 2] }
     }
 
     fn kernel(x: &Mat<f64>) -> Mat<f64> {
@@ -179,16 +206,21 @@ mod tests {
         Mat::from_fn(x.nrows(), x.nrows(), |i, j| (-squares[(i, j)]).exp())
     }
 
-    /// Leaving a row out and solving again, for every row and two dampings.
+    /// Leaving a row out and solving again, for every row, or a part of its weight, and two dampings.
     #[test]
     fn the_closed_form_is_brute_force() {
         let all = sample(21);
         let path = LeaveOneOut::new(kernel(&all.x), &all).unwrap();
         for damping in [1e-2, 1.0] {
             let left_out = path.left_out(damping);
+            let again = left_out_at(kernel(&all.x), &all, damping).unwrap();
+            assert!((&left_out - again).norm_max() < 1e-10);
             for i in 0..all.len() {
-                let others: Vec<usize> = (0..all.len()).filter(|j| *j != i).collect();
-                let part = all.part(&others);
+                let others: Vec<usize> = (0..all.len()).filter(|j| *j != i || all.shares[i] < 1.0).collect();
+                let mut part = all.part(&others);
+                if all.shares[i] < 1.0 {
+                    part.weights[i] *= 1.0 - all.shares[i];
+                }
                 let mut system = kernel(&part.x);
                 (0..part.len()).for_each(|j| system[(j, j)] += damping / part.weights[j]);
                 let factor = Cholesky::new(system).unwrap();

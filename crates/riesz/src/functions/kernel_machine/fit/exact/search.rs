@@ -1,6 +1,6 @@
 //! Kernel, bandwidth and damping by leave-one-out.
 
-use super::sample::{LeaveOneOut, Sample};
+use super::sample::{left_out_at, LeaveOneOut, Sample};
 use crate::compute::{radial_values, Device};
 use crate::data::Rows;
 use crate::error::Result;
@@ -10,6 +10,9 @@ use crate::linalg::distances::squared_distances;
 use crate::random::Seed;
 use faer::Mat;
 use rayon::prelude::*;
+
+/// Rows up to which one eigendecomposition for all dampings is cheaper than a factor for each of some of them.
+const FEW_ROWS: usize = 256;
 
 /// Settings of kernel ridge regression and what leaving rows out says of them.
 #[derive(Clone)]
@@ -35,13 +38,16 @@ pub(super) struct Grid {
     /// The bandwidth, where it is decided.
     pub bandwidth: Option<f64>,
     pub dampings: Vec<f64>,
+    /// Where the damping of many rows is looked for first: all are compared of few rows alone.
+    pub damping: f64,
 }
 
 impl Grid {
     /// The same kernel at bandwidths around a candidate's.
     pub(super) fn around(&self, candidate: &Candidate, factors: &[f64]) -> Self {
         let factors = factors.iter().map(|f| f * candidate.factor).collect();
-        Self { kernels: vec![candidate.kernel.clone()], factors, ..self.clone() }
+        let (kernels, damping) = (vec![candidate.kernel.clone()], candidate.damping);
+        Self { kernels, factors, damping, ..self.clone() }
     }
 
     /// The candidate of least risk for the rows of `sample` at the points `x`; the first of equals.
@@ -65,8 +71,11 @@ impl Grid {
             .into_par_iter()
             .map(|(kernel, bandwidth, factor)| {
                 let k = kernel_matrix(kernel, bandwidth, &squares, &points)?;
-                let best = LeaveOneOut::new(k, sample).map(|path| self.damped(&path, sample));
-                Ok(best.flatten().map(|(damping, losses, risk)| Candidate {
+                let best = match n <= FEW_ROWS {
+                    true => LeaveOneOut::new(k, sample).and_then(|path| self.damped(&path, sample)),
+                    false => self.nearby(&k, sample),
+                };
+                Ok(best.map(|(damping, losses, risk)| Candidate {
                     kernel: kernel.clone(),
                     bandwidth,
                     factor,
@@ -80,15 +89,48 @@ impl Grid {
     }
 
     /// The best damping, the losses and the risk there.
-    fn damped(&self, path: &LeaveOneOut<'_>, sample: &Sample) -> Option<(f64, Vec<f64>, f64)> {
-        let tried = self.dampings.iter().map(|&damping| {
-            let losses = sample.losses(&path.left_out(damping));
-            let risk = sample.mean_of(losses.iter().copied());
-            (damping, losses, risk)
-        });
-        let finite = tried.filter(|(_, _, risk)| risk.is_finite());
-        finite.reduce(|best, next| if next.2 < best.2 { next } else { best })
+    fn damped(&self, path: &LeaveOneOut<'_>, sample: &Sample) -> Option<Damped> {
+        let tried =
+            self.dampings.iter().filter_map(|&damping| judged(sample, damping, &path.left_out(damping)));
+        tried.reduce(|best, next| if next.2 < best.2 { next } else { best })
     }
+
+    /// The same where each damping costs a factorisation: from the first one to the next and the next, down or else up, while the risk falls.
+    fn nearby(&self, kernel: &Mat<f64>, sample: &Sample) -> Option<Damped> {
+        let at = |i: usize| {
+            let damping = *self.dampings.get(i)?;
+            judged(sample, damping, &left_out_at(kernel.clone(), sample, damping)?)
+        };
+        let start = self.dampings.partition_point(|&d| d < 0.99 * self.damping).min(self.dampings.len() - 1);
+        let mut best = at(start);
+        let lower = |best: &Option<Damped>, next: &Option<Damped>| {
+            next.as_ref().is_some_and(|next| best.as_ref().is_none_or(|best| next.2 < best.2))
+        };
+        for down in [true, false] {
+            let (mut i, mut moved) = (start, false);
+            while let Some(next) = if down { i.checked_sub(1) } else { Some(i + 1) } {
+                let found = at(next);
+                if !lower(&best, &found) {
+                    break;
+                }
+                (best, i, moved) = (found, next, true);
+            }
+            if moved {
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// A damping, the losses of rows left out at it, and the risk.
+type Damped = (f64, Vec<f64>, f64);
+
+/// What predictions for rows left out cost; `None` where the risk is not finite.
+fn judged(sample: &Sample, damping: f64, left_out: &Mat<f64>) -> Option<Damped> {
+    let losses = sample.losses(left_out);
+    let risk = sample.mean_of(losses.iter().copied());
+    risk.is_finite().then_some((damping, losses, risk))
 }
 
 /// K, or its lower triangle: from squared distances where these are enough, else from row-major points.
