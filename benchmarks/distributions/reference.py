@@ -33,8 +33,10 @@ from hard_shapes import SHAPES
 
 COMMIT = "28f8d3d6e975315f42aa274a8399f21e07a43b30"
 ADDRESS = f"https://raw.githubusercontent.com/stan-dev/posteriordb/{COMMIT}/posterior_database"
-# Draws of the reference of the evidence, and how many must be effective.
+# Draws of the reference at a time, and how many of all must be effective.
 DRAWS, ENOUGH = 40_000, 2_000
+# More are drawn until the standard error of the log-evidence is as small as this, so often at most.
+SMALL, MOST = 0.002, 16
 
 
 class Problem(NamedTuple):
@@ -424,19 +426,26 @@ def long_importance(
     free = prior.layout.to_free(draws)
     centre, scale = free.mean(axis=0), free.std(axis=0)
     t = stats.multivariate_t(shape=1.1 * np.corrcoef(free.T), df=7, seed=1, allow_singular=True)
-    z = t.rvs(DRAWS)
-    u = centre + scale * z
-    theta = prior.layout.to_bounded(u)
-    pieces = [problem.likelihood(part, problem.data) for part in np.array_split(theta, 80)]
-    density = np.concatenate(pieces) + prior.logpdf(theta) + prior.layout.log_jacobian(u)
-    weights = density - t.logpdf(z) + np.log(scale).sum()
-    weights[~np.isfinite(weights)] = -np.inf
-    total = logsumexp(weights)
-    w = np.exp(weights - total)
-    if 1 / (w**2).sum() < ENOUGH:
+    parts, logs = [], []
+    for _ in range(MOST):
+        z = t.rvs(DRAWS)
+        u = centre + scale * z
+        parts.append(prior.layout.to_bounded(u))
+        pieces = [problem.likelihood(p, problem.data) for p in np.array_split(parts[-1], 80)]
+        density = np.concatenate(pieces) + prior.logpdf(parts[-1]) + prior.layout.log_jacobian(u)
+        logs.append(density - t.logpdf(z) + np.log(scale).sum())
+        weights = np.concatenate(logs)
+        weights[~np.isfinite(weights)] = -np.inf
+        total = logsumexp(weights)
+        w = np.exp(weights - total)
+        effective = 1 / (w**2).sum()
+        if 1 / effective - 1 / len(w) < SMALL**2 or effective * MOST < ENOUGH:
+            break
+    theta = np.concatenate(parts)
+    if effective < ENOUGH:
         return draws.mean(axis=0), draws.std(axis=0), None
     mean = w @ theta
-    return mean, np.sqrt(w @ (theta - mean) ** 2), float(total - np.log(DRAWS))
+    return mean, np.sqrt(w @ (theta - mean) ** 2), float(total - np.log(len(w)))
 
 
 def fitted(likelihood: Any, prior: Any, data: Any, seed: int, **options: Any) -> tuple[Any, dict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ Array = NDArray[Any]
 SMALL_REGRESSION = ("yacht", "housing", "energy", "concrete", "airfoil")
 LARGE_REGRESSION = ("kin40k", "pol", "elevators", "keggdirected", "pumadyn32nm")
 OUTLIERS = ("6_cardio", "38_thyroid", "2_annthyroid", "28_pendigits", "26_optdigits")
+LARGE_OUTLIERS = ("38_thyroid", "2_annthyroid", "28_pendigits", "26_optdigits", "32_shuttle")
 MOST_SMALL = 1_250
 # Of KEEL's repository, those of few rows; 1,250 rows of each that has more.
 KEEL = (
@@ -37,9 +39,13 @@ class Table(NamedTuple):
     y: Array
     task: str
     splits: int
+    # How many rows come first that the set's publisher trains on; none says so of most sets.
+    published: int | None = None
 
     def split(self, number: int) -> tuple[Array, Array]:
         """Training and test rows: a fifth of small sets and a tenth of large ones to test."""
+        if self.published is not None:
+            return np.arange(self.published), np.arange(self.published, len(self.X))
         order = np.random.default_rng(number).permutation(len(self.X))
         cut = len(order) // (5 if len(order) < 5_000 else 10)
         return order[cut:], order[:cut]
@@ -61,16 +67,47 @@ def _california(root: Path) -> tuple[Array, Array]:
 
 def _outliers(root: Path, name: str) -> tuple[Array, Array]:
     with np.load(root / "adbench" / f"{name}.npz") as file:
-        X, y = file["X"], file["y"]
-    part = np.random.default_rng(0).permutation(len(X))[:MOST_SMALL]
-    return X[part], y[part].astype(int)
+        return file["X"], file["y"].astype(int)
 
 
-def _usps(root: Path) -> tuple[Array, Array]:
+def _usps(root: Path) -> tuple[Array, Array, int]:
     with np.load(root / "usps" / "usps.npz") as file:
-        X, y = file["X_train"], file["y_train"]
+        X, y = (np.concatenate([file[f"{a}_train"], file[f"{a}_test"]]) for a in "Xy")
+        return X, y.astype(int), len(file["y_train"])
+
+
+def _few(rows: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Some of the rows, of a set that would be large with all."""
+    X, y = rows[:2]
     part = np.random.default_rng(0).permutation(len(X))[:MOST_SMALL]
-    return X[part], y[part].astype(int)
+    return X[part], y[part]
+
+
+def _a9a(root: Path) -> tuple[Array, Array, int]:
+    parts = []
+    for name in ("a9a", "a9a.t"):
+        text = bz2.decompress((root / "a9a" / f"{name}.bz2").read_bytes())
+        X, y = datasets.load_svmlight_file(io.BytesIO(text), n_features=123)
+        parts.append((X.toarray(), (y > 0).astype(int)))
+    X, y = (np.concatenate(both) for both in zip(*parts, strict=True))
+    return X, y, len(parts[0][1])
+
+
+def _mnist(root: Path) -> tuple[Array, Array, int]:
+    def idx(name: str) -> Array:
+        raw = gzip.decompress((root / "mnist" / f"{name}-ubyte.gz").read_bytes())
+        rows = int.from_bytes(raw[4:8], "big")
+        return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(rows, -1)
+
+    X = np.concatenate([idx(f"{part}-images-idx3") for part in ("train", "t10k")])
+    y = np.concatenate([idx(f"{part}-labels-idx1") for part in ("train", "t10k")])
+    return (X / np.float32(255)).astype(np.float32), y.ravel().astype(int), 60_000
+
+
+def _covtype(root: Path) -> tuple[Array, Array]:
+    text = gzip.decompress((root / "covtype" / "covtype.data.gz").read_bytes())
+    table = np.loadtxt(io.BytesIO(text), delimiter=",", dtype=np.float32)
+    return table[:, :-1], (table[:, -1] == 2).astype(int)
 
 
 def _keel(name: str) -> tuple[Array, Array]:
@@ -116,15 +153,24 @@ def tables(root: Path | None, splits: int) -> Iterator[Table]:
         print(f"skipped: {missing}")
     if root is None:
         return
-    readers: list[tuple[str, str, int, Callable[[Path], tuple[Array, Array]]]] = [
-        *((n, "regression", splits, lambda r, n=n: _uci(r, n)) for n in SMALL_REGRESSION),
-        *((n, "classification", splits, lambda r, n=n: _outliers(r, n)) for n in OUTLIERS),
-        ("usps", "classification", splits, _usps),
-        *((n, "regression", 1, lambda r, n=n: _uci(r, n)) for n in LARGE_REGRESSION),
-        ("california_housing", "regression", 1, _california),
+    small: list[tuple[str, str, Callable[[Path], tuple[Array, ...]]]] = [
+        *((n, "regression", lambda r, n=n: _uci(r, n)) for n in SMALL_REGRESSION),
+        *((n, "classification", lambda r, n=n: _few(_outliers(r, n))) for n in OUTLIERS),
+        ("usps, few", "classification", lambda r: _few(_usps(r))),
     ]
-    for name, task, count, read in readers:
+    large: list[tuple[str, str, Callable[[Path], tuple[Array, ...]]]] = [
+        *((n, "regression", lambda r, n=n: _uci(r, n)) for n in LARGE_REGRESSION),
+        ("california_housing", "regression", _california),
+        *((f"{n}, all", "classification", lambda r, n=n: _outliers(r, n)) for n in LARGE_OUTLIERS),
+        ("usps", "classification", _usps),
+        ("a9a", "classification", _a9a),
+        ("mnist", "classification", _mnist),
+        ("covtype", "classification", _covtype),
+    ]
+    for (name, task, read), count in [*((s, splits) for s in small), *((s, 1) for s in large)]:
         try:
-            yield Table(name, *read(root), task, count)
+            X, y, *published = read(root)
         except FileNotFoundError as missing:
             print(f"skipped: {missing}")
+            continue
+        yield Table(name, X, y, task, count, *published)
