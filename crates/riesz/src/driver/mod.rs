@@ -94,18 +94,33 @@ impl<'a> Control<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Whether less than so much of the time budget is left; then all of it is spent.
+    pub(crate) fn ends_within(&mut self, work: Duration) -> bool {
+        let now = Instant::now();
+        let ends = self.deadline.is_some_and(|deadline| now + work >= deadline);
+        if ends {
+            self.deadline = self.deadline.min(Some(now));
+        }
+        ends
+    }
+
     /// Whether a part of the time budget is left, one of so many: choosing how to learn leaves the rest to learning.
     pub(crate) fn within_part(&self, parts: u32) -> bool {
+        self.has_part_for(parts, Duration::ZERO)
+    }
+
+    /// Whether so much is left of that part.
+    pub(crate) fn has_part_for(&self, parts: u32, work: Duration) -> bool {
         let part = |deadline: Instant| self.started + deadline.duration_since(self.started) / parts;
-        self.deadline.is_none_or(|deadline| Instant::now() < part(deadline))
+        self.deadline.is_none_or(|deadline| Instant::now() + work < part(deadline))
     }
 
     /// Chooses without a look at the clock where a checkpoint may be continued: the same has to be chosen then, however fast the machine is.
     pub(crate) fn unhurried<T>(&mut self, choose: impl FnOnce(&mut Self) -> T) -> T {
-        let deadline = self.deadline;
-        if self.checkpoint.is_some() {
-            self.deadline = None;
+        if self.checkpoint.is_none() {
+            return choose(self);
         }
+        let deadline = self.deadline.take();
         let chosen = choose(self);
         self.deadline = deadline;
         chosen

@@ -3,6 +3,10 @@
 use super::{CheckpointPolicy, Control, Due, Phase, Progress};
 use crate::error::Result;
 use crate::solver::{Solver, StepInfo};
+use std::time::Instant;
+
+/// Share of a step that the time budget must have room for.
+const MOST: f64 = 0.75;
 
 /// Where the batches of a solver come from.
 pub trait Batches<S: Solver> {
@@ -47,7 +51,7 @@ pub enum Ended {
 
 /// Steps until the monitor is satisfied, the batches are used up or the time is; the observer of `control` is told of every
 /// step, a cancelled run ends with [`crate::Error::Cancelled`], and checkpoints are written when they are due. However short
-/// the time, one step is taken.
+/// the time, one step is taken; another one only if most of it would fit, were it as long as the last.
 pub fn run<S: Solver>(
     solver: &S,
     state: &mut S::State,
@@ -67,6 +71,7 @@ pub fn run<S: Solver>(
             batches.rewind()?;
             continue;
         };
+        let begun = Instant::now();
         let info = solver.step(state, batch)?;
         let progress = monitor.observe(state, info)?;
         control.report(progress)?;
@@ -75,7 +80,7 @@ pub fn run<S: Solver>(
                 monitor.save(state, policy)?;
             }
         }
-        if control.out_of_time() {
+        if control.ends_within(begun.elapsed().mul_f64(MOST)) {
             return Ok(Ended::OutOfTime);
         }
     }

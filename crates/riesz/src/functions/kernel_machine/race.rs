@@ -19,6 +19,7 @@ use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, BlockDescent, BlockDescentConfig, BlockInfo, BlockState, Problem};
 use crate::space::FeatureExpansion;
 use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
 
 /// Looks at the held-out rows after every block of a trial.
 struct Watch<'a> {
@@ -112,6 +113,8 @@ pub(crate) struct Trial {
 struct Leader {
     setting: Setting,
     outlook: f64,
+    /// How long the last trial has taken.
+    took: Duration,
     /// `None` where an earlier run has found the outlook.
     trial: Option<Trial>,
 }
@@ -235,7 +238,7 @@ impl Stage<'_> {
             }
             lowest = outlook;
         }
-        let Some(Leader { setting, outlook, trial }) = best else { return Ok((start, None)) };
+        let Some(Leader { setting, outlook, trial, .. }) = best else { return Ok((start, None)) };
         let trial = trial.map_or_else(|| self.repeat(&setting, outlook, control), Ok)?;
         Ok((setting, (trial.history.len() <= self.schedule.max_blocks).then_some(trial)))
     }
@@ -264,9 +267,12 @@ impl Stage<'_> {
         findings: &mut Findings<'_>,
         control: &mut Control<'_>,
     ) -> Result<f64> {
+        let begun = Instant::now();
         let (outlook, trial) = match findings.next() {
             Some(outlook) => (outlook, None),
-            None if best.is_some() && !control.within_part(CHOICE) => return Ok(f64::INFINITY),
+            None if best.as_ref().is_some_and(|leader| !control.has_part_for(CHOICE, leader.took)) => {
+                return Ok(f64::INFINITY)
+            }
             None => {
                 let trial = self.trial(&setting, control)?;
                 let outlook = self.outlook(&trial);
@@ -274,8 +280,10 @@ impl Stage<'_> {
                 (outlook, Some(trial))
             }
         };
-        if best.as_ref().is_none_or(|leader| outlook < leader.outlook) {
-            *best = Some(Leader { setting, outlook, trial });
+        let took = begun.elapsed();
+        match best {
+            Some(leader) if outlook >= leader.outlook => leader.took = took,
+            _ => *best = Some(Leader { setting, outlook, took, trial }),
         }
         Ok(outlook)
     }

@@ -2,11 +2,11 @@
 
 use super::sample::Sample;
 use super::search::{kernel_matrix, mapped, Candidate, Grid};
-use crate::compute::{radial_slopes, Device};
+use crate::compute::{radial_slopes, radial_values, Device};
 use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
 use crate::linalg::cholesky::{add_product, solve_in_place};
-use crate::linalg::distances::squared_distances;
+use crate::linalg::distances::{cross_squares, squared_distances};
 use crate::linalg::lu::product;
 use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -17,7 +17,9 @@ use rayon::prelude::*;
 const ROUNDS: usize = 3;
 /// Standard errors by which a metric has to be better than none: it is the best of a dozen.
 const ERRORS: f64 = 2.0;
-/// Least rows a metric is learnt from and judged by.
+/// Parts of at most so many rows that judge metrics in turn; two of more rows.
+const FOLDS: [(usize, usize); 2] = [(600, 5), (1_200, 3)];
+/// Half the least number of rows a metric is learnt from and judged by.
 const LEAST_ROWS: usize = 20;
 
 /// M = Σ_i w_i ∇f(x_i) ∇f(x_i)ᵀ, summed over the outputs of the ridge regression f with these settings at the points z = L x
@@ -33,11 +35,8 @@ pub(super) fn gradient_products(
     let z = product(sample.x.as_ref(), root.as_ref());
     let (n, d) = (z.nrows(), z.ncols());
     let squares = squared_distances(z.as_ref());
-    let mut system = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[])?;
-    (0..n).for_each(|i| system[(i, i)] += settings.damping / sample.weights[i]);
-    let Some(factor) = Cholesky::new(system) else { return Ok(None) };
-    let mut beta = sample.y.clone();
-    solve_in_place(factor.lower(), beta.as_mut());
+    let kernel = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[])?;
+    let Some(beta) = ridge(sample, kernel, settings.damping) else { return Ok(None) };
     let slopes = mapped(settings.bandwidth, squares, |s| radial_slopes(Device::default(), radial, s));
     // Σ_j k'(s_ij) β_j (z_i − z_j) of all outputs from one product: columns β_j z_j and β_j for each.
     let c = beta.ncols();
@@ -77,8 +76,8 @@ fn rounds(sample: &Sample, form: Form, most: usize, start: &Candidate, grid: &Gr
 
 /// The metric that the rows ask for, as its root and form: `None` where none is better than nothing.
 ///
-/// Each half of the rows judges, by leaving out one of its rows after the other, the metrics that were learnt from the other
-/// half. The one of least loss is taken if it is better than no metric by more than two standard errors of the
+/// Every part of the rows judges what was learnt from the others, without a metric and with those of each form and round: metric, bandwidth,
+/// damping and function. The metric of least loss is taken if it is better than none by more than two standard errors of the
 /// difference, and is learnt again from all rows.
 pub(super) fn learn(
     sample: &Sample,
@@ -93,22 +92,25 @@ pub(super) fn learn(
     }
     let order = Permutation::new(seed, Stream::Race, BlockIndex(1), n);
     let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
-    let halves = [&order[..n / 2], &order[n / 2..]];
-    let samples = halves.map(|rows| sample.part(rows));
-    let [first, second] = [0, 1].map(|h| judged(&samples[h], &samples[1 - h], forms, start, grid));
-    let (first, second) = (first?, second?);
-    let whole = |key: usize| -> Option<Vec<f64>> {
-        let (first, second) = (first[key].as_ref()?, second[key].as_ref()?);
-        let mut losses = vec![0.0; n];
-        // The first half judges what was learnt from it by the rows of the second.
-        halves[1].iter().zip(first).chain(halves[0].iter().zip(second)).for_each(|(&i, l)| losses[i] = *l);
-        Some(losses)
-    };
-    let Some(plain) = whole(0) else { return Ok(None) };
+    let folds = FOLDS.iter().find(|(most, _)| n <= *most).map_or(2, |(_, folds)| *folds);
+    let mut losses = vec![Some(vec![0.0; n]); 1 + forms.len() * ROUNDS];
+    for fold in 0..folds {
+        let range = fold * n / folds..(fold + 1) * n / folds;
+        let judges = &order[range.clone()];
+        let learners: Vec<usize> = [&order[..range.start], &order[range.end..]].concat();
+        let found = judged(&sample.part(&learners), &sample.part(judges), forms, start, grid)?;
+        for (all, found) in losses.iter_mut().zip(found) {
+            *all = all.take().zip(found).map(|(mut all, found)| {
+                judges.iter().zip(found).for_each(|(&i, loss)| all[i] = loss);
+                all
+            });
+        }
+    }
+    let Some(plain) = losses[0].as_ref() else { return Ok(None) };
     let mut best: Option<(usize, f64)> = None;
-    for key in 1..first.len() {
-        let Some(losses) = whole(key) else { continue };
-        let gains: Vec<f64> = plain.iter().zip(&losses).map(|(a, b)| a - b).collect();
+    for (key, losses) in losses.iter().enumerate().skip(1) {
+        let Some(losses) = losses else { continue };
+        let gains: Vec<f64> = plain.iter().zip(losses).map(|(a, b)| a - b).collect();
         let gain = sample.mean_of(gains.iter().copied());
         let error =
             (sample.mean_of(gains.iter().map(|g| (g - gain).powi(2))) / sample.rows_of_equal_weight()).sqrt();
@@ -122,7 +124,7 @@ pub(super) fn learn(
     Ok(roots.into_iter().last().map(|root| (root, form)))
 }
 
-/// Losses of the rows of `judge`, each left out: without a metric, then for each form and round those learnt from `learner`.
+/// Losses of the rows of `judge` by what is learnt from `learner`: without a metric, then for each form and round.
 fn judged(
     learner: &Sample,
     judge: &Sample,
@@ -131,18 +133,43 @@ fn judged(
     grid: &Grid,
 ) -> Result<Vec<Option<Vec<f64>>>> {
     let near = grid.around(start, &[1.4, 0.7]);
-    let losses = |x: &Mat<f64>| Ok(near.best(judge, x)?.map(|best| best.losses));
+    let losses = |root: Option<&Mat<f64>>| -> Result<Option<Vec<f64>>> {
+        let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
+        let (own, other) = (seen(&learner.x), seen(&judge.x));
+        let Some(best) = near.best(learner, &own)? else { return Ok(None) };
+        Ok(predicted(learner, &own, &other, &best).map(|predictions| judge.losses(&predictions)))
+    };
     let learnt: Vec<Vec<Option<Vec<f64>>>> = forms
         .par_iter()
         .map(|&form| {
             let roots = rounds(learner, form, ROUNDS, start, grid)?;
-            let of = |root: &Mat<f64>| losses(&product(judge.x.as_ref(), root.as_ref()));
-            let mut found = roots.iter().map(of).collect::<Result<Vec<_>>>()?;
+            let mut found = roots.iter().map(|root| losses(Some(root))).collect::<Result<Vec<_>>>()?;
             found.resize(ROUNDS, None);
             Ok(found)
         })
         .collect::<Result<_>>()?;
-    let mut all = vec![losses(&judge.x)?];
+    let mut all = vec![losses(None)?];
     all.extend(learnt.into_iter().flatten());
     Ok(all)
+}
+
+/// Kernel ridge regression on rows at the points `own`, at other points; `None` where it has no solution.
+fn predicted(sample: &Sample, own: &Mat<f64>, other: &Mat<f64>, settings: &Candidate) -> Option<Mat<f64>> {
+    let radial = settings.kernel.radial()?;
+    let values = |squares: Mat<f64>| {
+        mapped(settings.bandwidth, squares, |s| radial_values(Device::default(), radial, s))
+    };
+    let beta = ridge(sample, values(squared_distances(own.as_ref())), settings.damping)?;
+    let mut out = Mat::zeros(other.nrows(), beta.ncols());
+    add_product(&mut out, 1.0, values(cross_squares(other.as_ref(), own.as_ref())).as_ref(), beta.as_ref());
+    Some(out)
+}
+
+/// (K + λW⁻¹)⁻¹ y.
+fn ridge(sample: &Sample, mut kernel: Mat<f64>, damping: f64) -> Option<Mat<f64>> {
+    sample.weights.iter().enumerate().for_each(|(i, w)| kernel[(i, i)] += damping / w);
+    let factor = Cholesky::new(kernel)?;
+    let mut beta = sample.y.clone();
+    solve_in_place(factor.lower(), beta.as_mut());
+    Some(beta)
 }

@@ -37,19 +37,15 @@ pub(super) use sweeps::{Swept, SWEEPS};
 
 /// Rows on which scalings, kernels and bandwidths are first compared.
 const COARSE_ROWS: usize = 256;
-/// Rows on which a metric is learnt, and on which kernels and bandwidths are compared with it.
-const FINE_ROWS: usize = 2_000;
+/// Rows on which a metric is learnt, and on which kernels and bandwidths are compared with it, where they are some of many; of small data all.
+const FINE_ROWS: usize = 512;
 /// Bandwidths that are compared, in median distances.
 const FACTORS: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
 /// The same around the best of these.
 const NEAR: [f64; 3] = [1.4, 1.0, 0.7];
-/// Step of the damping of losses other than the square, and of more rows than were chosen on.
+/// Step of the damping of losses other than the square, and most such steps.
 const DAMPING_STEP: f64 = 4.0;
-/// Most such steps, of no more rows than were chosen on; of more there is one.
 const DAMPING_STEPS: usize = 3;
-
-/// Step of the bandwidth where there are more rows than it was chosen on.
-const NARROWING: f64 = 0.7;
 
 /// What leaving rows out has decided.
 #[derive(Clone)]
@@ -128,7 +124,7 @@ impl Fit<'_> {
         Ok(chosen.and_then(Chosen::metric))
     }
 
-    /// A metric learnt from at most 512 rows; `None` where none is better than nothing.
+    /// A metric learnt from all rows of small data, else from 512; `None` where none is better than nothing.
     fn metric(&self, control: &mut Control<'_>) -> Result<Option<Metric>> {
         let forms = self.options.metric_forms(self.rows.columns());
         match self.options.kernel().radial().is_some() && !forms.is_empty() {
@@ -137,18 +133,9 @@ impl Fit<'_> {
         }
     }
 
-    /// Fits the expansion; more rows than the choice saw may ask for a narrower kernel.
-    pub(crate) fn exact(&self, mut chosen: Chosen, control: &mut Control<'_>) -> Result<Outcome> {
-        let mut best = self.expanded(&chosen, control)?;
-        while self.rows.len() > FINE_ROWS && self.is_open() && !control.out_of_time() {
-            let narrower = Chosen { bandwidth: NARROWING * chosen.bandwidth, ..chosen.clone() };
-            let next = self.expanded(&narrower, control)?;
-            if next.risk.is_nan() || next.risk >= best.risk {
-                break;
-            }
-            (best, chosen) = (next, narrower);
-        }
-        let Expanded { kernel, points, fit, risk } = best;
+    /// Fits the expansion.
+    pub(crate) fn exact(&self, chosen: Chosen, control: &mut Control<'_>) -> Result<Outcome> {
+        let Expanded { kernel, points, fit, risk } = self.expanded(&chosen, control)?;
         let entry = self.entry(&fit, risk);
         control.report(Progress {
             held_out_loss: entry.held_out_loss,
@@ -165,13 +152,6 @@ impl Fit<'_> {
         let shifts = shifts.or_else(|| self.shifts(&fit.left_out, &self.weights));
         let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
         Ok(Outcome { f, standard: chosen.standard, metric: chosen.metric, calibration, history: vec![entry] })
-    }
-
-    /// Whether the bandwidth is open and the loss so cheap that it may be compared on all rows.
-    fn is_open(&self) -> bool {
-        self.is_quadratic()
-            && self.options.bandwidth == Bandwidth::Auto
-            && self.options.kernel().has_bandwidth()
     }
 
     /// Whether the loss is the one settings were chosen for.
@@ -233,13 +213,12 @@ impl Fit<'_> {
         }
         let start = chosen * self.loss.nominal_curvature(&self.offset, chosen);
         let mut best = at(start, control)?;
-        if self.is_quadratic() && self.rows.len() <= FINE_ROWS {
+        if self.is_quadratic() {
             return Ok(best);
         }
-        let steps = if self.rows.len() <= FINE_ROWS { DAMPING_STEPS } else { 1 };
         for step in [1.0 / DAMPING_STEP, DAMPING_STEP] {
             let (mut damping, before) = (start, best.1);
-            for _ in 0..steps {
+            for _ in 0..DAMPING_STEPS {
                 damping *= step;
                 if control.out_of_time() {
                     break;
@@ -321,7 +300,8 @@ impl Fit<'_> {
         let scaling = scaling(&self.moments, standard, options.kernel());
         let (mut metric, mut best) = (None, start);
         if !control.out_of_time() {
-            let sample = self.sample(&scaling, FINE_ROWS)?;
+            let most = if self.small { self.rows.len() } else { FINE_ROWS };
+            let sample = self.sample(&scaling, most)?;
             control.check(0)?;
             let forms = options.metric_forms(self.rows.columns());
             let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed)?;
