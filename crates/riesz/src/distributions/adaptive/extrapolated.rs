@@ -94,22 +94,27 @@ impl Run<'_> {
 
     /// The posterior by draws from the normal density that islands which have stopped lead to.
     pub(super) fn extrapolated(&mut self, control: &mut Control<'_>) -> Result<Option<Posterior>> {
-        let starts: Option<Vec<Normal>> = (0..self.islands.len()).map(|i| self.start(i)).collect();
+        let starts: Option<Vec<(Normal, bool)>> = (0..self.islands.len()).map(|i| self.start(i)).collect();
         let Some(starts) = starts.filter(|_| !control.out_of_time()) else { return Ok(None) };
+        // Some hundred particles fall into groups by chance now and then: those of all islands do where there are groups.
+        if !starts.iter().any(|(_, plain)| *plain) {
+            return Ok(None);
+        }
+        let starts = starts.into_iter().map(|(normal, _)| normal).collect();
         let Some(normal) = self.common(starts, control)? else { return Ok(None) };
         let proposal = Proposal::normal(normal.mean, &normal.covariance, self.options().defensive);
         self.normal_draws(proposal, DRAWS, 0, control)
     }
 
-    /// The normal density of island `index`; `None` where it has several groups or a bent one, or has seen little.
-    fn start(&self, index: usize) -> Option<Normal> {
+    /// The normal density of island `index`, and whether a density through its particles is one group that is not bent;
+    /// `None` where it has seen little.
+    fn start(&self, index: usize) -> Option<(Normal, bool)> {
         let (island, setting) = (&self.islands[index], &self.settings[index]);
         let density = island.proposal(setting);
-        let enough = island.state.target.seen >= LEAST_SEEN * setting.usual_batch();
         let (particles, d) = (&island.particles, setting.model.dimension());
-        (enough && density.groups() == 1 && !density.is_bent()).then(|| {
+        (island.state.target.seen >= LEAST_SEEN * setting.usual_batch()).then(|| {
             let (mean, covariance) = moments(&particles.positions, &normalised(&particles.log_weights), d);
-            Normal { mean, covariance }
+            (Normal { mean, covariance }, density.groups() == 1 && !density.is_bent())
         })
     }
 
