@@ -179,7 +179,24 @@ def correlations() -> Shape:
     return Shape(likelihood, Box(1.0, 3), mean, deviation, evidence)
 
 
-def logistic(rows: int, d: int) -> Shape:
+def sampled(
+    likelihood: Callable[[np.ndarray, Any], np.ndarray], prior: Any, data: Any, draws: int, at: list
+) -> Shape:
+    """A posterior whose truth is an importance sample about modes of given covariances."""
+    kernels = [stats.multivariate_t(mode, 1.1 * cov, df=10, seed=2) for mode, cov in at]
+    theta = np.concatenate([kernel.rvs(draws // len(at)) for kernel in kernels])
+    rows = len(data[0])
+    parts = np.array_split(theta, max(1, len(theta) * rows // 2_000_000))
+    found = np.concatenate([likelihood(part, data) for part in parts]) + prior.logpdf(theta)
+    density = logsumexp([kernel.logpdf(theta) for kernel in kernels], axis=0) - np.log(len(at))
+    total = logsumexp(found - density)
+    w = np.exp(found - density - total)
+    mean = w @ theta
+    deviation = np.sqrt(w @ (theta - mean) ** 2)
+    return Shape(likelihood, prior, mean, deviation, float(total - np.log(len(theta))), data)
+
+
+def logistic(rows: int, d: int, draws: int = 20_000) -> Shape:
     """Logistic regression; its truth is an importance sample about Laplace's approximation."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(rows, d))
@@ -195,16 +212,45 @@ def logistic(rows: int, d: int) -> Shape:
         a, b = batch
         return -np.logaddexp(0.0, -(theta @ a.T) * b).sum(axis=1)
 
-    prior = Gaussian(5, d)
-    t = stats.multivariate_t(mode, 1.1 * np.linalg.inv(hessian), df=10, seed=2)
-    theta = t.rvs(20_000)
-    parts = [likelihood(part, (x, y)) for part in np.array_split(theta, 200)]
-    weights = np.concatenate(parts) + prior.logpdf(theta) - t.logpdf(theta)
-    total = logsumexp(weights)
-    w = np.exp(weights - total)
-    mean = w @ theta
-    deviation = np.sqrt(w @ (theta - mean) ** 2)
-    return Shape(likelihood, prior, mean, deviation, float(total - np.log(20_000)), (x, y))
+    return sampled(likelihood, Gaussian(5, d), (x, y), draws, [(mode, np.linalg.inv(hessian))])
+
+
+def signs(rows: int, d: int) -> Shape:
+    """Squares of a linear function, with noise: of many rows two narrow modes, of unequal mass.
+
+    The prior is about a point that is a little nearer to one of them, which has 0.73 of the mass.
+    """
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(rows, d))
+    beta = rng.normal(size=d)
+    beta /= np.linalg.norm(beta)
+    noise = 3.0
+    y = (x @ beta) ** 2 + noise * rng.normal(size=rows)
+    mode = beta.copy()
+    for _ in range(30):
+        fitted = x @ mode
+        slope = 2 * fitted[:, None] * x
+        hessian = slope.T @ slope / noise**2 + np.eye(d)
+        mode += np.linalg.solve(hessian, slope.T @ (y - fitted**2) / noise**2 - mode)
+    shift = 0.5 * mode / (mode @ mode)
+
+    class Shifted(Gaussian):
+        """Normal numbers about a point: the modes' masses are as exp(2 shift . mode) = e to one."""
+
+        def logpdf(self, theta):
+            return super().logpdf(theta - shift)
+
+        def rvs(self, size, random_state):
+            return super().rvs(size, random_state) + shift
+
+    def likelihood(theta, batch):
+        a, b = batch
+        squares = ((b - (theta @ a.T) ** 2) ** 2).sum(axis=1)
+        return -0.5 * squares / noise**2 - len(b) * np.log(noise * np.sqrt(2 * np.pi))
+
+    covariance = np.linalg.inv(hessian)
+    at = [(mode, covariance), (-mode, covariance)]
+    return sampled(likelihood, Shifted(1, d), (x, y), 4_000, at)
 
 
 def labels() -> Shape:
@@ -236,4 +282,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "correlations": correlations,
     "logistic20": lambda: logistic(500, 20),
     "logistic10": lambda: logistic(5_000, 10),
+    # Many rows, which the stages need not all see.
+    "logistic100000": lambda: logistic(100_000, 10, 4_000),
+    "signs": lambda: signs(10_000, 4),
 }

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -102,9 +102,11 @@ class ParticleMirrorDescent(MirrorDescentSettings):
         terms, shape (m, len(batch)). NumPy, JAX and Torch arrays will do. ``m * len(batch)`` is at
         most 32 million, 256 MB of numbers: larger batches come in parts, whose sums are added.
     prior : dict or object
-        Distributions of ``scipy.stats`` by parameter name, frozen; or one object with
-        ``logpdf(theta)`` and ``rvs(size, random_state)`` for all parameters. Parameters with bounds
-        are transformed, Jacobian included.
+        Distributions of ``scipy.stats`` by parameter name, frozen or of the newer kind
+        (``scipy.stats.Normal()``); or one object with ``logpdf(theta)`` and
+        ``rvs(size, random_state)`` for all parameters. Such an object may have ``columns``, a list
+        of their names, and ``bounds``, a list with "real", "positive", "unit" or a pair
+        (low, high) for each. Parameters with bounds are transformed, Jacobian included.
     $mirror_descent
     pointwise : bool, default=False
         Whether the likelihood returns terms; then the posterior has leave-one-out scores.
@@ -181,7 +183,7 @@ class _Model:
 
     def fingerprint(self) -> dict[str, str]:
         """Return what tells this model and its data from others, part by part."""
-        priors = {f"prior of {p.name}": fingerprint(p.distribution) for p in self.prior.parameters}
+        priors = {f"prior of {p.name}": p.fingerprint() for p in self.prior.parameters}
         return {
             "data": fingerprint(self.data),
             "log_likelihood": fingerprint(self.function),
@@ -207,13 +209,10 @@ class _Model:
             total += found.sum(axis=1) if self.pointwise else found
         return total
 
-    def terms(self, theta: Array) -> Array:
-        """Return log p(x_n | theta_i) for all particles and observations."""
-        pieces = self._pieces(len(theta), np.arange(self.observations))
-        shape = (len(theta), -1)
-        return np.hstack(
-            [self._call(theta, take(self.data, p), len(p), (shape[0], len(p))) for p in pieces]
-        )
+    def terms(self, theta: Array) -> Iterator[Array]:
+        """Yield log p(x_n | theta_i) for all particles and some of the observations, in order."""
+        for piece in self._pieces(len(theta), np.arange(self.observations)):
+            yield self._call(theta, take(self.data, piece), len(piece), (len(theta), len(piece)))
 
     def _pieces(self, particles: int, indices: Any) -> list[Any]:
         most = _POINTWISE_PIECE if self.pointwise else _PIECE

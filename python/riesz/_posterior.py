@@ -13,6 +13,9 @@ from riesz._errors import InvalidInput
 from riesz._riesz import ParticlePosterior, leave_one_out
 from riesz._transforms import Array, Layout
 
+# Most log-likelihoods of draws times observations that are kept at once: 4 GB.
+_MOST_TERMS = 500_000_000
+
 
 class CollapseWarning(UserWarning):
     """A posterior that should not be used as it is."""
@@ -236,8 +239,9 @@ class Posterior:
         """
         if self._pointwise is None:
             raise InvalidInput("leave-one-out scores need a likelihood with pointwise=True")
-        values = np.ascontiguousarray(self._pointwise(self.samples))
-        scores, shapes = leave_one_out(self.log_weights, values)
+        pieces = (np.ascontiguousarray(values) for values in self._pointwise(self.samples))
+        found = [leave_one_out(self.log_weights, values) for values in pieces]
+        scores, shapes = (np.concatenate(part) for part in zip(*found, strict=True))
         error = float(np.sqrt(len(scores) * np.var(scores)))
         return LeaveOneOut(float(scores.sum()), error, scores, shapes)
 
@@ -308,7 +312,15 @@ class Posterior:
         values = {name: chains(self._column(drawn, name)) for name in self._layout.columns}
         groups = {"posterior": values}
         if self._pointwise is not None:
-            groups["log_likelihood"] = {"data": chains(self._pointwise(drawn))}
+            numbers = len(drawn) * self.n_observations
+            if numbers > _MOST_TERMS:
+                raise InvalidInput(
+                    f"the log-likelihoods of {self.n_observations} observations in {len(drawn)} "
+                    f"draws are {8e-9 * numbers:.0f} GB, which ArviZ wants at once; take fewer "
+                    f"draws, n={_MOST_TERMS // self.n_observations} at most, or loo(), which looks "
+                    "at some observations at a time"
+                )
+            groups["log_likelihood"] = {"data": chains(np.hstack(list(self._pointwise(drawn))))}
         try:
             return arviz.from_dict(**groups)
         except TypeError:  # ArviZ 1.0 takes the groups in one dictionary
@@ -319,6 +331,8 @@ class Posterior:
     ) -> Any:
         """Draw marginals and pairs of parameters.
 
+        A notebook shows the figure; ``pyplot`` is not needed.
+
         Parameters
         ----------
         path : path, optional
@@ -327,7 +341,7 @@ class Posterior:
             Columns to draw; the first six unless given.
         """
         try:
-            from matplotlib.figure import Figure
+            from riesz._figure import Figure
         except ImportError:
             raise InvalidInput("plot needs Matplotlib: pip install matplotlib") from None
         chosen = list(names or self.names[:6])

@@ -9,10 +9,34 @@ from scipy.special import gammaln
 
 from riesz._arguments import shown
 from riesz._errors import InvalidInput
+from riesz._fingerprint import fingerprint
 from riesz._transforms import Array, Interval, Layout, Ordered, Simplex, Transform, transform_of
 
 # The share of draws that rounding may put on a bound.
 _ON_BOUND = 1e-3
+
+
+class _Newer:
+    """One of SciPy's newer distributions (``scipy.stats.Normal``) with the methods of the older."""
+
+    def __init__(self, distribution: Any) -> None:
+        self.distribution = distribution
+
+    def rvs(self, size: int, random_state: np.random.Generator) -> Any:
+        return self.distribution.sample(shape=(size,), rng=random_state)
+
+    def logpdf(self, x: Array) -> Array:
+        # Of several numbers each has a distribution of its own.
+        found = np.asarray(self.distribution.logpdf(x))
+        return found.sum(axis=1) if found.ndim == 2 else found
+
+    def support(self) -> Any:
+        return self.distribution.support()
+
+    def is_discrete(self) -> bool:
+        """Tell whether the density at its own draws is infinite: both kinds have all methods."""
+        draws = self.distribution.sample(shape=(2,), rng=np.random.default_rng(0))
+        return bool(np.all(np.asarray(self.distribution.logpdf(draws)) == np.inf))
 
 
 @dataclass
@@ -23,10 +47,21 @@ class _Parameter:
     distribution: Any
     scalar: bool
     transforms: list[Transform]
+    # Names of its numbers where the distribution gives them.
+    columns: list[str] | None = None
 
     @property
     def width(self) -> int:
         return sum(transform.width for transform in self.transforms)
+
+    def fingerprint(self) -> str:
+        """Return text that differs wherever two distributions do."""
+        if not isinstance(self.distribution, _Newer):
+            return fingerprint(self.distribution)
+        # Its attributes change with its use.
+        draws = self.distribution.rvs(16, np.random.Generator(np.random.Philox(key=0)))
+        kind = repr(self.distribution.distribution)
+        return fingerprint([kind, self.distribution.logpdf(draws), draws])
 
 
 class Prior:
@@ -52,8 +87,16 @@ class Prior:
         names: list[str] = []
         columns: dict[str, tuple[int, int, bool]] = {}
         for p in self.parameters:
-            columns[p.name] = (len(names), len(names) + p.width, p.scalar)
-            names += [p.name] if p.scalar else [f"{p.name}[{j}]" for j in range(p.width)]
+            first = len(names)
+            if p.columns is not None:
+                found = {name: (first + j, first + j + 1, True) for j, name in enumerate(p.columns)}
+                names += p.columns
+            else:
+                found = {p.name: (first, first + p.width, p.scalar)}
+                names += [p.name] if p.scalar else [f"{p.name}[{j}]" for j in range(p.width)]
+            if twice := sorted(found.keys() & columns.keys()):
+                raise InvalidInput(f"prior names {twice} twice; give every column one name")
+            columns |= found
         self.layout = Layout(names, columns, [t for p in self.parameters for t in p.transforms])
         self.dimension = sum(transform.free for transform in self.layout.transforms)
 
@@ -76,25 +119,33 @@ class Prior:
 
     def logpdf(self, theta: Array) -> Array:
         """Return the log-density of every row of ``theta``."""
-        total = np.zeros(len(theta))
+        total, first = np.zeros(len(theta)), 0
         for parameter in self.parameters:
-            first, last, scalar = self.layout.columns[parameter.name]
-            values = theta[:, first] if scalar else theta[:, first:last]
+            last = first + parameter.width
+            values = theta[:, first] if parameter.scalar else theta[:, first:last]
             total += _logpdf(parameter, values)
+            first = last
         return total
 
 
 def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
     """Look at a distribution: how many numbers it draws, and where they lie."""
-    if hasattr(distribution, "pmf"):
+    if hasattr(distribution, "sample") and not hasattr(distribution, "rvs"):
+        distribution = _Newer(distribution)
+        discrete = hasattr(distribution.distribution, "logpdf") and distribution.is_discrete()
+    else:
+        discrete = hasattr(distribution, "pmf")
+    if discrete:
         raise InvalidInput(
             f"the prior of {name} is discrete; parameters have densities, sum discrete ones out in "
             "the likelihood"
         )
-    if not hasattr(distribution, "logpdf") or not hasattr(distribution, "rvs"):
+    given = distribution.distribution if isinstance(distribution, _Newer) else distribution
+    if not hasattr(given, "logpdf") or not hasattr(distribution, "rvs"):
         raise InvalidInput(
             f"the prior of {name} needs the methods logpdf and rvs, as a frozen distribution of "
-            f"scipy.stats has; found {type(distribution).__name__}"
+            f"scipy.stats has, or logpdf and sample, as its newer ones have; found "
+            f"{type(given).__name__}"
         )
     probe = np.asarray(
         distribution.rvs(size=2, random_state=np.random.default_rng(0)), dtype=np.float64
@@ -106,17 +157,64 @@ def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
         )
     scalar = probe.ndim == 1
     width = 1 if scalar else probe.shape[1]
+    columns = _columns(distribution, name, width)
+    bounds = getattr(distribution, "bounds", None)
+    if constraint is not None and bounds is not None:
+        raise InvalidInput(
+            f"the prior of {name} has bounds of its own, and constraints name it too; give one"
+        )
     if constraint is not None:
-        found = _Parameter(name, distribution, scalar, transform_of(constraint, name, width))
-        if isinstance(found.transforms[0], Ordered):
-            _check_exchangeable(found, probe)
-        return found
-    if scalar and hasattr(distribution, "support"):
-        low, high = (float(bound) for bound in distribution.support())
-        return _Parameter(name, distribution, scalar, [Interval(low, high)])
-    if type(distribution).__name__ == "dirichlet_frozen":
-        return _Parameter(name, distribution, scalar, [Simplex(width)])
-    return _Parameter(name, distribution, scalar, [Interval(-np.inf, np.inf)] * width)
+        transforms = transform_of(constraint, name, width)
+    elif bounds is not None:
+        transforms = _bounds(bounds, columns or [f"{name}[{j}]" for j in range(width)], name)
+    elif hasattr(distribution, "support") and (scalar or isinstance(distribution, _Newer)):
+        low, high = (np.broadcast_to(bound, width) for bound in distribution.support())
+        transforms = [Interval(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+    elif type(distribution).__name__ == "dirichlet_frozen":
+        transforms = [Simplex(width)]
+    else:
+        transforms = [Interval(-np.inf, np.inf)] * width
+    found = _Parameter(name, distribution, scalar, transforms, columns)
+    if isinstance(transforms[0], Ordered):
+        _check_exchangeable(found, probe)
+    return found
+
+
+def _columns(distribution: Any, name: str, width: int) -> list[str] | None:
+    """Return the names that an object gives its numbers."""
+    columns = getattr(distribution, "columns", None)
+    if columns is None:
+        return None
+    names = list(columns) if isinstance(columns, list | tuple) else []
+    if (
+        len(names) != width
+        or len(set(names)) != width
+        or not all(isinstance(c, str) and c for c in names)
+    ):
+        raise InvalidInput(
+            f"columns = {shown(columns)} of the prior of {name} should be a list of {width} "
+            "different names, one for each number that rvs draws"
+        )
+    return names
+
+
+def _bounds(bounds: Any, columns: list[str], name: str) -> list[Transform]:
+    """Return what an object says of where its numbers lie."""
+    if not isinstance(bounds, list | tuple) or len(bounds) != len(columns):
+        raise InvalidInput(
+            f"bounds = {shown(bounds)} of the prior of {name} should be a list of {len(columns)} "
+            'items, one for each number that rvs draws: "real", "positive", "unit" or a pair '
+            "(low, high) with None for no bound"
+        )
+    found: list[Transform] = []
+    for bound, column in zip(bounds, columns, strict=True):
+        if isinstance(bound, str) and bound in ("simplex", "ordered"):
+            raise InvalidInput(
+                f"the bound {bound!r} of {column} is one of several numbers together; give it in "
+                f'constraints, as {{"{name}": "{bound}"}}'
+            )
+        found += transform_of(bound, column, 1)
+    return found
 
 
 def _check_exchangeable(parameter: _Parameter, probe: Array) -> None:

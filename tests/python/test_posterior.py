@@ -1,6 +1,7 @@
 """Posteriors of models in Python, beside closed forms."""
 
 import pickle
+import subprocess
 import sys
 import warnings
 
@@ -11,6 +12,7 @@ from scipy.special import gammaln
 
 import riesz
 from riesz import BayesianLogisticRegression, InvalidInput, ParticleMirrorDescent
+from riesz._prior import Prior
 from riesz._riesz import leave_one_out
 from riesz._transforms import Interval, Ordered, Simplex
 
@@ -171,6 +173,86 @@ def test_leave_one_out_is_that_of_the_closed_form():
         fit().loo()
 
 
+def test_leave_one_out_looks_at_some_observations_at_a_time(monkeypatch):
+    def terms(theta, batch):
+        return stats.norm.logpdf(batch, theta[:, :1], 2)
+
+    found = ParticleMirrorDescent(terms, PRIOR, pointwise=True, random_state=0).fit(DATA)
+    whole = found.loo()
+    asked = []
+    inner = found._pointwise.__self__.function
+
+    def counted(theta, batch):
+        asked.append(len(batch))
+        return inner(theta, batch)
+
+    found._pointwise.__self__.function = counted
+    monkeypatch.setattr(riesz._particle_mirror_descent, "_POINTWISE_PIECE", 2000 * 30)
+    pieces = found.loo()
+    assert asked == [30] * 6 + [20]
+    np.testing.assert_array_equal(pieces.pointwise, whole.pointwise)
+    np.testing.assert_array_equal(pieces.pareto_k, whole.pareto_k)
+    assert pieces.elpd == whole.elpd
+
+
+def test_inference_data_has_draws_of_equal_weight():
+    arviz = pytest.importorskip("arviz")
+
+    def terms(theta, batch):
+        return stats.norm.logpdf(batch, theta[:, :1], 2)
+
+    # Importance weights of draws from the prior: a few hundred of 2,000 are effective.
+    settings = {"mode": "paper", "strategy": "particles", "batch_size": 200, "n_particles": 20_000}
+    model = ParticleMirrorDescent(terms, PRIOR, pointwise=True, random_state=0, **settings)
+    found = model.fit(DATA)
+    assert found.ess < 0.2 * len(found)
+    data = found.to_inference_data()
+    drawn = np.asarray(data.posterior["mu"])
+    assert drawn.shape == (4, round(found.ess) // 4)
+    mean, deviation, _ = exact()
+    # Resampling adds its own error to that of the particles: together four errors of as many draws.
+    assert abs(drawn.mean() - mean) < 4 * deviation * np.sqrt(2 / found.ess)
+    assert abs(drawn.std() / deviation - 1) < 4 * np.sqrt(1 / found.ess)
+    # Chains of shuffled draws are as good as independent.
+    assert np.abs(drawn.mean(axis=1) - drawn.mean()).max() < 4 * deviation * np.sqrt(4 / found.ess)
+    assert data.log_likelihood["data"].shape == (*drawn.shape, len(DATA))
+    theirs, ours = arviz.loo(data), found.loo()
+    # The sum of 200 terms, each of which errs by 0.005 at most.
+    assert float(getattr(theirs, "elpd_loo", None) or theirs.elpd) == pytest.approx(
+        ours.elpd, abs=0.5
+    )
+    assert found.to_inference_data(n=40).posterior["mu"].shape == (4, 10)
+
+
+def test_inference_data_too_large_is_refused(monkeypatch):
+    pytest.importorskip("arviz")
+
+    def terms(theta, batch):
+        return stats.norm.logpdf(batch, theta[:, :1], 2)
+
+    found = ParticleMirrorDescent(terms, PRIOR, pointwise=True, random_state=0).fit(DATA)
+    monkeypatch.setattr(riesz._posterior, "_MOST_TERMS", 200 * 100)
+    with pytest.raises(InvalidInput, match="n=100 at most, or loo"):
+        found.to_inference_data()
+    assert found.to_inference_data(n=100).posterior["mu"].shape == (4, 25)
+
+
+def test_a_figure_shows_itself(posterior, tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = posterior.plot(tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    # What a notebook asks an object for; pyplot is not loaded for it.
+    code = (
+        "import sys, riesz._figure as f; figure = f.Figure(); figure.subplots(); "
+        "assert figure._repr_png_().startswith(b'\\x89PNG'); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(InvalidInput, match="no columns"):
+        posterior.plot(names=["nu"])
+
+
 def test_ordered_numbers_are_order_statistics(tmp_path):
     prior = {"x": stats.multivariate_normal(np.zeros(3))}
     model = ParticleMirrorDescent(
@@ -259,6 +341,65 @@ def test_data_of_every_kind():
     assert all(np.array_equal(samples, found[0]) for samples in found)
 
 
+class Pair:
+    """A normal number and an exponential one; what further attributes are given."""
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def logpdf(self, theta):
+        return stats.norm.logpdf(theta[:, 0], 0, 3) + stats.expon.logpdf(theta[:, 1])
+
+    def rvs(self, size, random_state):
+        return np.column_stack(
+            [random_state.normal(0, 3, size), random_state.exponential(size=size)]
+        )
+
+
+def test_an_object_may_name_and_bound_its_columns(tmp_path):
+    def both(theta, batch):
+        return stats.norm.logpdf(batch, theta[:, :1], theta[:, 1:]).sum(axis=1)
+
+    named = Pair(columns=["mu", "sigma"], bounds=["real", (0, None)])
+    found = ParticleMirrorDescent(both, named, random_state=0).fit(DATA)
+    dictionary = {"mu": stats.norm(0, 3), "sigma": stats.expon()}
+    other = ParticleMirrorDescent(both, dictionary, random_state=0).fit(DATA)
+    assert found.names == ["mu", "sigma"]
+    assert found["sigma"].shape == (2000,)
+    assert found["sigma"].min() > 0
+    # A thousand effective draws on both sides.
+    assert (np.abs(found.mean() - other.mean()) < 0.15 * other.std()).all()
+    error = np.hypot(found.log_evidence_error, other.log_evidence_error)
+    assert abs(found.log_evidence - other.log_evidence) < 4 * error + 1e-3
+    found.save(tmp_path / "p.riesz")
+    assert riesz.load(tmp_path / "p.riesz").names == found.names
+
+
+@pytest.mark.skipif(not hasattr(stats, "Normal"), reason="SciPy 1.15 has newer distributions")
+def test_newer_distributions_are_priors(tmp_path):
+    prior = {
+        "mu": stats.Normal(mu=0.0, sigma=3.0),
+        "sigma": stats.truncate(stats.Normal(mu=0.0, sigma=5.0), lb=0.5, ub=4.0),
+        "beta": stats.Normal(mu=np.array([-1.0, 1.0])),
+    }
+    free = ParticleMirrorDescent(lambda theta, batch: np.zeros(len(theta)), prior, random_state=0)
+    found = free.set_params(checkpoint=tmp_path / "c.riesz").fit(np.zeros(1))
+    assert found.names == ["mu", "sigma", "beta[0]", "beta[1]"]
+    assert 0.5 < found["sigma"].min() < found["sigma"].max() < 4.0
+    assert abs(found.log_evidence) < 4 * found.log_evidence_error + 1e-3
+    value, error = found.expect(lambda theta: theta)
+    expected = [0.0, prior["sigma"].mean(), -1.0, 1.0]
+    assert (np.abs(value - expected) < 4 * error).all()
+    # What it is does not change with its use.
+    one = Prior({"mu": prior["mu"]}, None).parameters[0]
+    same = Prior({"mu": stats.Normal(mu=0.0, sigma=3.0)}, None).parameters[0]
+    wider = Prior({"mu": stats.Normal(mu=0.0, sigma=3.1)}, None).parameters[0]
+    assert one.fingerprint() == same.fingerprint() != wider.fingerprint()
+    if hasattr(stats, "Binomial"):
+        with pytest.raises(InvalidInput, match="discrete"):
+            Prior({"k": stats.Binomial(n=10, p=0.5)}, None)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -293,6 +434,13 @@ def test_what_a_likelihood_raises_is_raised_with_the_particle():
         ({}, None, "no parameters"),
         (PRIOR, {"sigma": "positive"}, "sigma"),
         (PRIOR, {"mu": "round"}, "round"),
+        (Pair(columns=["a", "a"]), None, "should be a list of 2 different names"),
+        (Pair(columns="ab"), None, "should be a list of 2 different names"),
+        (Pair(bounds=["real"]), None, "bounds .* list of 2 items"),
+        (Pair(bounds=["real", (1, 0)]), None, r"constraint \(1, 0\) of theta\[1\] is unknown"),
+        (Pair(bounds=["simplex", None]), None, "give it in constraints"),
+        (Pair(bounds=["real", "real"]), {"theta": "real"}, "bounds of its own"),
+        ({"b": Pair(columns=["mu", "b"]), **PRIOR}, None, "'mu'. twice"),
     ],
 )
 def test_faulty_priors_are_explained(prior, constraints, message):

@@ -7,7 +7,7 @@ use riesz::distributions::{
     adaptive, paper, AdaptiveOptions, Estimate, Evidence, Model, PaperOptions, Particles, Posterior, Renewal,
     StageKind, Strategy,
 };
-use riesz::driver::{quietly, CheckpointPolicy, Control};
+use riesz::driver::{quietly, CheckpointPolicy, Control, Progress};
 use riesz::model::Stored;
 use riesz::random::{normal_pair, uniform_open, Address, BlockIndex, Permutation, Seed, Stream};
 use riesz::{Error, Result};
@@ -1089,6 +1089,173 @@ fn two_modes_of_many_data_keep_their_mass() {
     let posterior = fit(&model, &AdaptiveOptions::new(Seed(1)));
     let share = posterior.mean(|t| f64::from(t[1] > 0.0)).value;
     assert!(share > 0.05 && share < 0.95, "{share}");
+}
+
+/// Rows whose likelihoods multiply to 0.7 N(θ; 0, I) + 0.3 N(θ; c, I): a row has the n-th root of it, and
+/// exp(e_n·θ) with e_n ~ N(0, I/n) that add up to zero, so that parts of the rows disagree as much as those of a
+/// sample do; unless they disagree about the modes too, e_n is orthogonal to c. θ ~ N(0, 30² I), |c| = 10.
+struct TwoModes {
+    rows: Vec<f64>,
+    d: usize,
+}
+
+impl TwoModes {
+    const WIDE: f64 = 30.0;
+    const APART: f64 = 10.0;
+    const SHARE: f64 = 0.7;
+
+    fn new(d: usize, n: u32, about_modes: bool) -> Self {
+        let mut rows: Vec<f64> = (0..n * d as u32).map(|i| normal(40, i) / f64::from(n).sqrt()).collect();
+        for j in 0..d {
+            let mean = rows.iter().skip(j).step_by(d).sum::<f64>() / f64::from(n);
+            rows.iter_mut().skip(j).step_by(d).for_each(|x| *x -= mean);
+        }
+        for row in rows.chunks_exact_mut(d).filter(|_| !about_modes) {
+            let along = row.iter().sum::<f64>() / d as f64;
+            row.iter_mut().for_each(|x| *x -= along);
+        }
+        Self { rows, d }
+    }
+
+    /// c·θ.
+    fn along(theta: &[f64]) -> f64 {
+        Self::APART * theta.iter().sum::<f64>() / (theta.len() as f64).sqrt()
+    }
+
+    /// The posterior's share of the mode at c: what the prior says of the two is exp(−|c|²/(2·901)).
+    fn truth() -> f64 {
+        let far = (1.0 - Self::SHARE) * (-0.5 * Self::APART.powi(2) / (1.0 + Self::WIDE.powi(2))).exp();
+        far / (far + Self::SHARE)
+    }
+
+    fn share(posterior: &Posterior) -> f64 {
+        posterior.mean(|t| f64::from(Self::along(t) > 0.5 * Self::APART.powi(2))).value
+    }
+}
+
+impl Model for TwoModes {
+    fn dimension(&self) -> usize {
+        self.d
+    }
+    fn observations(&self) -> usize {
+        self.rows.len() / self.d
+    }
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()> {
+        normals(address, theta);
+        theta.iter_mut().for_each(|z| *z *= Self::WIDE);
+        Ok(())
+    }
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
+        let of = |theta: &[f64]| theta.iter().map(|x| log_normal(*x, Self::WIDE)).sum();
+        particles.iter().zip(out).for_each(|(theta, out)| *out = of(theta));
+        Ok(())
+    }
+    fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> Result<()> {
+        let mut sums = vec![0.0; self.d];
+        for &n in batch {
+            sums.iter_mut().zip(&self.rows[n as usize * self.d..]).for_each(|(s, x)| *s += x);
+        }
+        let power = batch.len() as f64 / self.observations() as f64;
+        for (theta, out) in particles.iter().zip(out) {
+            let near: f64 = theta.iter().map(|x| log_normal(*x, 1.0)).sum();
+            let far = near + Self::along(theta) - 0.5 * Self::APART.powi(2);
+            let both = log_sum_exp(&[near + Self::SHARE.ln(), far + (1.0 - Self::SHARE).ln()]);
+            *out = power * both + theta.iter().zip(&sums).map(|(x, s)| x * s).sum::<f64>();
+        }
+        Ok(())
+    }
+}
+
+/// x ~ N(θ, I), up to a factor, in all coordinates but the first, which has Student's t with three degrees of freedom for a prior and for a
+/// posterior.
+struct Uninformed {
+    d: usize,
+    n: usize,
+}
+
+impl Model for Uninformed {
+    fn dimension(&self) -> usize {
+        self.d
+    }
+    fn observations(&self) -> usize {
+        self.n
+    }
+    fn draw_prior(&self, address: Address, theta: &mut [f64]) -> Result<()> {
+        let mut z = vec![0.0; self.d + 3];
+        normals(address, &mut z);
+        theta.copy_from_slice(&z[..self.d]);
+        theta[0] /= (z[self.d..].iter().map(|z| z * z).sum::<f64>() / 3.0).sqrt();
+        Ok(())
+    }
+    fn log_prior(&self, particles: Particles<'_>, out: &mut [f64]) -> Result<()> {
+        for (theta, out) in particles.iter().zip(out) {
+            let student = -2.0 * (theta[0].powi(2) / 3.0).ln_1p() - (0.5 * TAU * 3.0_f64.sqrt() / 2.0).ln();
+            *out = student + theta[1..].iter().map(|x| log_normal(*x, 1.0)).sum::<f64>();
+        }
+        Ok(())
+    }
+    fn log_likelihood(&self, particles: Particles<'_>, batch: &[u32], out: &mut [f64]) -> Result<()> {
+        let d = self.d as u32;
+        let data = |j: usize| batch.iter().map(|&n| normal(41, n * d + j as u32)).sum::<f64>();
+        let sums: Vec<f64> = (1..self.d).map(data).collect();
+        let count = batch.len() as f64;
+        for (theta, out) in particles.iter().zip(out) {
+            let each = theta[1..].iter().zip(&sums).map(|(t, s)| t * s - 0.5 * count * t * t);
+            *out = each.sum();
+        }
+        Ok(())
+    }
+}
+
+/// Whether no island has seen all data: the draws are from an extrapolated density.
+fn is_early(posterior: &Posterior) -> bool {
+    let report = posterior.report();
+    report.history.iter().filter(|s| s.island.is_some()).all(|s| s.seen + s.batch < report.observations)
+}
+
+/// At an eighth of the rows the modes are a hill of four by three deviations, through which there is a form as good as any.
+#[test]
+fn two_modes_of_many_rows_are_right_or_warned_of() {
+    for d in [2, 6] {
+        let model = TwoModes::new(d, 640 * d as u32 + 1_000, false);
+        for seed in 0..6 {
+            let posterior = fit(&model, &AdaptiveOptions::new(Seed(seed)));
+            let off = TwoModes::share(&posterior) - TwoModes::truth();
+            assert!(off.abs() < 0.1 || !posterior.warnings().is_empty(), "d = {d}, seed {seed}: {off}");
+        }
+    }
+}
+
+/// Draws from a normal density would have two thirds of the variance of a coordinate with heavy tails, in silence.
+#[test]
+fn a_coordinate_with_heavy_tails_is_not_taken_for_normal() {
+    let model = Uninformed { d: 8, n: 6_120 };
+    for seed in 0..4 {
+        assert!(!is_early(&fit(&model, &AdaptiveOptions::new(Seed(seed)))), "seed {seed}");
+    }
+}
+
+/// Without a second island to agree with the first, of a posterior of few data, and where batches grow in leaps, all data are seen by
+/// the islands.
+#[test]
+fn little_is_not_extrapolated_from() {
+    let defaults = AdaptiveOptions::new(Seed(0));
+    let (few, many) = (Location::new(1_000), Location::new(20_000));
+    assert!(is_early(&fit(&many, &defaults)));
+    assert!(!is_early(&fit(&many, &AdaptiveOptions { islands: 1, ..defaults.clone() })));
+    assert!(!is_early(&fit(&many, &AdaptiveOptions { growth: 200.0, ..defaults.clone() })));
+    assert!(!is_early(&fit(&few, &AdaptiveOptions { batch: Some(1), ..defaults })));
+}
+
+/// The observer hears of every part of the looks at all data: three forms, particles of two islands and the draws.
+#[test]
+fn progress_is_told_while_all_data_are_looked_at() {
+    let (mut cancelled, mut done) = (|| false, Vec::new());
+    let mut observe = |progress: &Progress| done.push(progress.done);
+    let mut control = Control::new(&mut cancelled, &mut observe);
+    let posterior = adaptive(&Location::new(20_000), &AdaptiveOptions::new(Seed(0)), &mut control).unwrap();
+    assert!(is_early(&posterior));
+    assert!(done.len() > 6 && done[done.len() - 7..].iter().all(|d| Some(d) == done.last()), "{done:?}");
 }
 
 // ---- laws ------------------------------------------------------------------------------------------------------------

@@ -33,4 +33,4 @@ pub use crate::linalg::special;
 pub use adaptive::{adaptive, AdaptiveOptions, Renewal};
 pub use model::{Model, NormalApproximation, Particles};
 pub use paper::{paper, PaperOptions, Strategy};
-pub use posterior::{Estimate, Evidence, Posterior, Report, Stage, StageKind};
+pub use posterior::{Compared, Estimate, Evidence, Posterior, Report, Stage, StageKind};

@@ -48,10 +48,24 @@ pub enum StageKind {
     },
 }
 
+/// What R̂ compares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// Islands that know nothing of each other.
+    #[default]
+    Islands,
+    /// Islands that agreed once and have moved by densities through each other's particles since.
+    Companions,
+    /// The two halves of the draws.
+    Halves,
+}
+
 /// What happened in a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// The island; `None` for draws of no island: the last stage, which all share, and those about a mode.
+    /// The island; `None` for draws of no island: the last stage, which all share, those about a mode, and particles of islands that
+    /// have stopped at a part of the data, looking at all of them.
     pub island: Option<usize>,
     /// Observations whose posterior the stage began with.
     pub seen: usize,
@@ -78,6 +92,26 @@ pub struct Evidence {
     pub value: f64,
     /// Its standard error.
     pub error: f64,
+}
+
+impl Compared {
+    /// What to say where R̂ is `worst`.
+    fn disagreement(self, worst: f64) -> String {
+        let (who, what, raise) = match self {
+            Self::Islands => {
+                ("independent islands disagree", "modes may be missing", "n_particles or n_islands")
+            }
+            Self::Companions => (
+                "islands disagree, though they moved by densities through each other's particles",
+                "modes may be missing",
+                "n_particles or n_islands",
+            ),
+            Self::Halves => {
+                ("the two halves of the draws disagree", "a few draws carry the means", "n_particles")
+            }
+        };
+        format!("{who} (R-hat = {worst:.2}, should be below {DISAGREE}): {what}; raise {raise}")
+    }
 }
 
 impl Evidence {
@@ -117,6 +151,9 @@ pub struct Report {
     pub pareto_k: Option<f64>,
     /// Agreement in mean and spread, by coordinate: between islands after moves, else between the halves of the draws.
     pub r_hat: Option<Vec<f64>>,
+    /// What it compares.
+    #[serde(default)]
+    pub compared: Compared,
     /// After moves that did not mix well, the share of effective ones of the first draws from a density through the moved
     /// particles.
     #[serde(default)]
@@ -204,6 +241,7 @@ impl Posterior {
             effective_size: size,
             pareto_k: pareto_smoothed(&log_weights).1.filter(|_| uneven),
             r_hat: None,
+            compared: Compared::Islands,
             overlap: None,
             groups: 0,
             moved: false,
@@ -224,9 +262,14 @@ impl Posterior {
         self
     }
 
-    pub(super) fn with_diagnostics(mut self, size: f64, r_hat: Option<Vec<f64>>, moved: bool) -> Self {
+    pub(super) fn with_diagnostics(
+        mut self,
+        size: f64,
+        (r_hat, compared): (Option<Vec<f64>>, Compared),
+        moved: bool,
+    ) -> Self {
         self.report.effective_size = size;
-        self.report.r_hat = r_hat;
+        (self.report.r_hat, self.report.compared) = (r_hat, compared);
         self.report.moved = moved;
         self
     }
@@ -318,10 +361,7 @@ impl Posterior {
         }
         let worst = report.r_hat.iter().flatten().copied().fold(1.0, f64::max);
         if worst >= DISAGREE {
-            warnings.push(format!(
-                "independent islands disagree (R-hat = {worst:.2}, should be below {DISAGREE}): modes may be missing; raise n_particles or \
-                 n_islands"
-            ));
+            warnings.push(report.compared.disagreement(worst));
         }
         warnings
     }
@@ -412,5 +452,27 @@ impl Stored for Posterior {
             return Err(Error::Format("weights of particles that do not sum to one".to_owned()));
         }
         Ok(Self { dimension, positions, log_weights, report, density: OnceLock::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The warning names what was compared.
+    #[test]
+    fn a_disagreement_is_that_of_what_was_compared() {
+        let said = |compared| {
+            let warned = |r| {
+                Posterior::new(1, vec![0.0; 400], vec![0.0; 400], Seed(0))
+                    .with_diagnostics(400.0, (Some(vec![1.0, r]), compared), false)
+                    .warnings()
+            };
+            assert_eq!(warned(1.09), Vec::<String>::new());
+            warned(1.5).concat()
+        };
+        assert!(said(Compared::Islands).starts_with("independent islands disagree (R-hat = 1.50"));
+        assert!(said(Compared::Companions).contains("each other's particles (R-hat = 1.50"));
+        assert!(said(Compared::Halves).starts_with("the two halves of the draws disagree (R-hat = 1.50"));
     }
 }

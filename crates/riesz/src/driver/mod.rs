@@ -104,6 +104,11 @@ impl<'a> Control<'a> {
         ends
     }
 
+    /// Whether the time budget leaves so much.
+    pub(crate) fn leaves(&self, needed: Duration) -> bool {
+        self.deadline.is_none_or(|deadline| deadline.saturating_duration_since(Instant::now()) >= needed)
+    }
+
     /// Whether a part of the time budget is left, one of so many: choosing how to learn leaves the rest to learning.
     pub(crate) fn within_part(&self, parts: u32) -> bool {
         self.has_part_for(parts, Duration::ZERO)

@@ -64,7 +64,7 @@ impl Run<'_> {
             if let (0, Some(stage)) = (repetition, self.history.last_mut()) {
                 stage.evaluations += evaluations;
             }
-            control.check(0)?;
+            self.report(control)?;
             let size = fresh.distinct_size(d);
             if best.as_ref().is_some_and(|(most, _)| size <= *most) {
                 break;

@@ -104,7 +104,12 @@ impl<'a> Setting<'a> {
 
     /// Observations of the first batch.
     pub(super) fn first_batch(&self) -> usize {
-        self.options.batch.unwrap_or(LEAST_BATCH.max(BATCH_PER_PARAMETER * self.model.dimension()))
+        self.options.batch.unwrap_or(self.usual_batch())
+    }
+
+    /// Those of a first batch whose size was not asked for.
+    pub(super) fn usual_batch(&self) -> usize {
+        LEAST_BATCH.max(BATCH_PER_PARAMETER * self.model.dimension())
     }
 
     fn next(&self, seen: usize) -> usize {

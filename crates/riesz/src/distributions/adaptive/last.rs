@@ -6,7 +6,9 @@ use super::population::{drawn, pooled, Population, Target};
 use super::Run;
 use crate::distributions::bridge::bridge;
 use crate::distributions::diagnostics::{chain_size, r_hat};
-use crate::distributions::posterior::{Evidence, Posterior, Stage, StageKind, HEAVY, LEAST_OVERLAP};
+use crate::distributions::posterior::{
+    Compared, Evidence, Posterior, Stage, StageKind, HEAVY, LEAST_OVERLAP,
+};
 use crate::distributions::proposal::Proposal;
 use crate::distributions::special::log_sum_exp;
 use crate::distributions::weights::{effective_size, normalised, pareto_smoothed};
@@ -288,11 +290,12 @@ impl Run<'_> {
     /// The density by which island `index` moves: through the particles of the other islands, where they agree with it. A
     /// density through the very particles that it moves is narrow where these happen to be close together, and keeps
     /// them there.
-    fn moving_proposal(&self, index: usize) -> Proposal {
-        let (setting, own) = (&self.settings[index], &self.islands[index]);
+    fn moving_proposal(&mut self, index: usize) -> Proposal {
         if !self.agreed() {
-            return own.proposal(setting);
+            return self.islands[index].proposal(&self.settings[index]);
         }
+        self.companions = true;
+        let (setting, own) = (&self.settings[index], &self.islands[index]);
         let others = (0..self.islands.len()).filter(|i| *i != index).map(|i| &self.islands[i]);
         let pool = pooled(others, true);
         let (d, weights) = (setting.model.dimension(), normalised(&pool.log_weights));
@@ -338,13 +341,15 @@ impl Run<'_> {
         let agreement = r_hat(&halves, d).filter(|_| self.islands.len() != 1 && size >= LEAST_COMPARED);
         // Weighed by all data, however much the islands have seen.
         let all = self.settings[0].model.observations();
+        let agreement = (agreement, Compared::Halves);
         self.posterior(particles, evidence, size, agreement, groups).of_observations(all, all)
     }
 
     /// The islands' particles as they are; `pareto_k` is that of draws from a density through them.
     fn pooled_islands(&mut self, evidence: Option<Evidence>, pareto_k: Option<f64>) -> Posterior {
         let pool = pooled(&self.islands, self.agreed());
-        let (agreement, size) = (self.agreement(), self.moved_size());
+        let compared = if self.companions { Compared::Companions } else { Compared::Islands };
+        let (agreement, size) = ((self.agreement(), compared), self.moved_size());
         self.posterior(pool, evidence, size, agreement, 0).with_shape(pareto_k)
     }
 
@@ -356,7 +361,7 @@ impl Run<'_> {
         let size = effective_size(&island.particles.log_weights);
         let particles = island.particles.clone();
         let evidence = self.islands_evidence();
-        self.posterior(particles, evidence, size, None, 0)
+        self.posterior(particles, evidence, size, (None, Compared::Islands), 0)
     }
 
     fn posterior(
@@ -364,7 +369,7 @@ impl Run<'_> {
         particles: Population,
         evidence: Option<Evidence>,
         effective_size: f64,
-        r_hat: Option<Vec<f64>>,
+        r_hat: (Option<Vec<f64>>, Compared),
         groups: usize,
     ) -> Posterior {
         let model = self.settings[0].model;

@@ -102,6 +102,8 @@ struct Run<'a> {
     fingerprint: Fingerprint,
     /// The share of effective ones of the first draws from a density through particles that were moved.
     overlap: Option<f64>,
+    /// Whether islands have moved by densities through each other's particles.
+    companions: bool,
 }
 
 impl<'a> Run<'a> {
@@ -117,7 +119,15 @@ impl<'a> Run<'a> {
                 (islands, history) = Checkpoint::load(&policy.path)?.resume(&settings, &fingerprint)?;
             }
         }
-        Ok(Self { settings, islands, history, due: Due::new(), fingerprint, overlap: None })
+        Ok(Self {
+            settings,
+            islands,
+            history,
+            due: Due::new(),
+            fingerprint,
+            overlap: None,
+            companions: false,
+        })
     }
 
     /// Runs every island until its next batch would take it beyond `most` observations, or the clock stops it. Returns

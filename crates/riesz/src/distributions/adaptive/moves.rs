@@ -158,13 +158,13 @@ impl Walk<'_, '_> {
 impl Population {
     /// All indices, chain by chain: systematic resampling then takes from every chain what it weighs. Through positions
     /// in the order of time its stride can meet the same few chains again and again.
-    fn by_chain(&self) -> Vec<usize> {
+    pub(super) fn by_chain(&self) -> Vec<usize> {
         let chains = self.chains.unwrap_or(1).max(1);
         (0..chains).flat_map(|chain| (chain..self.len()).step_by(chains)).collect()
     }
 
     /// Those at `indices`, without weights.
-    fn subset(&self, indices: &[usize], d: usize) -> Self {
+    pub(super) fn subset(&self, indices: &[usize], d: usize) -> Self {
         let pick = |values: &[f64]| indices.iter().map(|&i| values[i]).collect::<Vec<f64>>();
         Self {
             positions: indices.iter().flat_map(|&i| &self.positions[i * d..][..d]).copied().collect(),
