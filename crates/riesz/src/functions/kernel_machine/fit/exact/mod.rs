@@ -20,7 +20,7 @@ use crate::functions::kernel_machine::evidence::square_targets;
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::{HistoryEntry, KernelMachine};
 use crate::functions::kernel_machine::metric::Metric;
-use crate::functions::kernel_machine::options::{Bandwidth, Options, SolverSpec, Task};
+use crate::functions::kernel_machine::options::{Options, SolverSpec, Task};
 use crate::functions::kernel_machine::race::{decided, scaling, scalings};
 use crate::functions::kernel_machine::training::{effective_rows, Prepared, Training};
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
