@@ -20,7 +20,7 @@ except ImportError:
 
 Array = NDArray[Any]
 Peer = Callable[[Array, Array, Array, str], Array]
-MOST_TUNED = 3_000  # rows on which an SVM is tuned
+MOST_TUNED = 1_500  # rows on which an SVM is tuned
 MOST_FITTED = 60_000  # rows to which it is fitted: of covtype's 522,911 it would take days
 
 

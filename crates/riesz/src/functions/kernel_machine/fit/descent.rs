@@ -100,6 +100,10 @@ impl Fit<'_> {
         log: &mut Log,
         control: &mut Control<'_>,
     ) -> Result<()> {
+        // A trial that has used up the time is the fit.
+        if control.out_of_time() && !state.f.is_empty() {
+            return Ok(());
+        }
         let (problem, most) = (self.problem(), self.max_blocks());
         let mut watch = Watch { fit: self, log, phase: Phase::Fit, most, sweeps: 0 };
         run(solver, state, &mut Again(problem), &mut watch, control)?;

@@ -15,7 +15,7 @@ use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
-/// Least and most rows of a half, an eighth of all in between: choosing is not to take much longer than fitting.
+/// Least and most rows of a half, a quarter of all in between: choosing is not to take much longer than fitting.
 const HALF: (usize, usize) = (1_024, 2_048);
 /// Numbers of a row's gradients, beyond which halves have the least rows: they would cost more than all else.
 const WIDE: usize = 512;
@@ -226,7 +226,7 @@ impl Size {
     /// Of n rows whose gradients have so many numbers each.
     pub(super) fn of(n: usize, numbers: usize) -> Self {
         let most = if numbers > WIDE { HALF.0 } else { HALF.1 };
-        Self { half: (n / 8).clamp(HALF.0, most), learn: LEARN }
+        Self { half: (n / 4).clamp(HALF.0, most), learn: LEARN }
     }
 
     /// As many of these as matrices of so many bytes in all allow; `None` where these are too few.
@@ -279,13 +279,15 @@ pub(super) fn learn(
     }
     let mut forms = forms.to_vec();
     if forms.len() > 1 && halves.judge.len() > scouts.judge.len() {
-        let mut risks = Vec::new();
+        let mut best: Option<(f64, Form)> = None;
         for &form in &forms {
             let found = scouts.rounds(form, &plain, (&starts, grid), may_go_on)?;
-            risks.push((found.iter().map(|(_, found)| found.risk).fold(f64::INFINITY, f64::min), form));
+            let risk = found.iter().map(|(_, found)| found.risk).fold(f64::INFINITY, f64::min);
+            if best.is_none_or(|(least, _)| risk < least) {
+                best = Some((risk, form));
+            }
         }
-        risks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        forms = risks.into_iter().take(1).map(|(_, form)| form).collect();
+        forms = best.into_iter().map(|(_, form)| form).collect();
     }
     let n = halves.judge.rows_of_equal_weight();
     let mut best: Option<(Form, usize, Rounds)> = None;
