@@ -29,7 +29,7 @@ AVX2 = 4  # daal::CpuType::avx2
 
 
 def limit_onedal() -> None:
-    """Keep oneDAL from instructions beyond AVX2."""
+    """Keep oneDAL from instructions beyond AVX2; scikit-learn-intelex has loaded what it needs."""
     folder = Path(sys.prefix) / "lib"
     library = ctypes.CDLL(str(next(folder.glob("libonedal_core.so.*"))), mode=ctypes.RTLD_GLOBAL)
     scope = "_ZN4daal8services10interface111Environment"
@@ -47,9 +47,9 @@ def machine(name: str, seed: int) -> Any:
 
         assert _riesz.simd_path() == "avx2"
         return KernelClassifier(random_state=seed)
-    limit_onedal()
     from sklearnex.svm import SVC
 
+    limit_onedal()
     return SVC(C=10.0, gamma=MNIST_GAMMA)
 
 
