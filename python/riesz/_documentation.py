@@ -316,8 +316,10 @@ laplace : bool, default=True
     Newton's method finds, where the model knows its derivatives; elsewhere, of many data, from the
     quadratic form that islands which have seen an eighth of them find in log-densities of all. They
     are weighed by all data as all others are, and taken where enough of them are effective; then
-    the islands need not go on, or are not needed. Only in mode "adaptive", with
-    ``renewal="auto"`` and a ``final_stage``.
+    the islands need not go on, or are not needed. About the mode up to 1,024 coefficients; from a
+    quadratic form with two islands or more, 3 (d + 1)(d + 2)/2 particles of d numbers (up to 35
+    numbers unless told otherwise) and eight first batches in an eighth of the data. Only in mode
+    "adaptive", with ``renewal="auto"`` and a ``final_stage``.
 final_stage : bool, default=True
     Whether a last stage draws all particles anew and weighs them by all data.
 strategy : {"density_then_particles", "density", "particles"}, \

@@ -312,19 +312,29 @@ class Posterior:
         values = {name: chains(self._column(drawn, name)) for name in self._layout.columns}
         groups = {"posterior": values}
         if self._pointwise is not None:
-            numbers = len(drawn) * self.n_observations
-            if numbers > _MOST_TERMS:
-                raise InvalidInput(
-                    f"the log-likelihoods of {self.n_observations} observations in {len(drawn)} "
-                    f"draws are {8e-9 * numbers:.0f} GB, which ArviZ wants at once; take fewer "
-                    f"draws, n={_MOST_TERMS // self.n_observations} at most, or loo(), which looks "
-                    "at some observations at a time"
-                )
-            groups["log_likelihood"] = {"data": chains(np.hstack(list(self._pointwise(drawn))))}
+            groups["log_likelihood"] = {"data": chains(self._terms(drawn))}
         try:
             return arviz.from_dict(**groups)
         except TypeError:  # ArviZ 1.0 takes the groups in one dictionary
             return arviz.from_dict(groups)
+
+    def _terms(self, drawn: Array) -> Array:
+        """Return the log-likelihood of every observation at every draw."""
+        assert self._pointwise is not None
+        numbers = len(drawn) * self.n_observations
+        if numbers > _MOST_TERMS:
+            most = _MOST_TERMS // self.n_observations // 4 * 4
+            fewer = f"take fewer draws, n={most} at most, or " if most else "take "
+            raise InvalidInput(
+                f"the log-likelihoods of {self.n_observations} observations in {len(drawn)} "
+                f"draws are {8e-9 * numbers:.0f} GB, which ArviZ wants at once; {fewer}loo(), which "
+                "looks at some observations at a time"
+            )
+        terms, first = np.empty((len(drawn), self.n_observations)), 0
+        for piece in self._pointwise(drawn):
+            terms[:, first : first + piece.shape[1]] = piece
+            first += piece.shape[1]
+        return terms
 
     def plot(
         self, path: str | os.PathLike[str] | None = None, names: list[str] | None = None

@@ -94,7 +94,8 @@ class Prior:
             else:
                 found = {p.name: (first, first + p.width, p.scalar)}
                 names += [p.name] if p.scalar else [f"{p.name}[{j}]" for j in range(p.width)]
-            if twice := sorted(found.keys() & columns.keys()):
+            own, others = names[first:], names[:first]
+            if twice := sorted((found.keys() & columns.keys()) | (set(own) & set(others))):
                 raise InvalidInput(f"prior names {twice} twice; give every column one name")
             columns |= found
         self.layout = Layout(names, columns, [t for p in self.parameters for t in p.transforms])
@@ -128,11 +129,20 @@ class Prior:
         return total
 
 
+def _is_newer(distribution: Any) -> bool:
+    """Tell SciPy's newer distributions from all else that draws samples."""
+    if isinstance(distribution, type) or hasattr(distribution, "rvs"):
+        return False
+    kinds = (kind.__module__ for kind in type(distribution).__mro__)
+    methods = all(hasattr(distribution, name) for name in ("logpdf", "sample", "support"))
+    return methods and any(kind.startswith("scipy.stats") for kind in kinds)
+
+
 def _parameter(name: str, distribution: Any, constraint: Any) -> _Parameter:
     """Look at a distribution: how many numbers it draws, and where they lie."""
-    if hasattr(distribution, "sample") and not hasattr(distribution, "rvs"):
+    if _is_newer(distribution):
         distribution = _Newer(distribution)
-        discrete = hasattr(distribution.distribution, "logpdf") and distribution.is_discrete()
+        discrete = distribution.is_discrete()
     else:
         discrete = hasattr(distribution, "pmf")
     if discrete:

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -225,7 +226,10 @@ def test_inference_data_has_draws_of_equal_weight():
 
 
 def test_inference_data_too_large_is_refused(monkeypatch):
-    pytest.importorskip("arviz")
+    handed = []
+    arviz = ModuleType("arviz")
+    arviz.from_dict = lambda **groups: handed.append(groups)
+    monkeypatch.setitem(sys.modules, "arviz", arviz)
 
     def terms(theta, batch):
         return stats.norm.logpdf(batch, theta[:, :1], 2)
@@ -234,7 +238,14 @@ def test_inference_data_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(riesz._posterior, "_MOST_TERMS", 200 * 100)
     with pytest.raises(InvalidInput, match="n=100 at most, or loo"):
         found.to_inference_data()
-    assert found.to_inference_data(n=100).posterior["mu"].shape == (4, 25)
+    found.to_inference_data(n=100)
+    (groups,) = handed
+    mu, each = groups["posterior"]["mu"], groups["log_likelihood"]["data"]
+    assert mu.shape == (4, 25)
+    np.testing.assert_allclose(each, stats.norm.logpdf(DATA, mu[..., None], 2))
+    monkeypatch.setattr(riesz._posterior, "_MOST_TERMS", 3 * 200)
+    with pytest.raises(InvalidInput, match=r"at once; take loo\(\)"):
+        found.to_inference_data(n=4)
 
 
 def test_a_figure_shows_itself(posterior, tmp_path):
@@ -426,6 +437,19 @@ def test_what_a_likelihood_raises_is_raised_with_the_particle():
         assert all(part in note for part in ("particle", "mu = ", "batch of"))
 
 
+class Draws:
+    """Methods of the names that SciPy's newer distributions have, with other arguments."""
+
+    def sample(self, n, random_state=0):
+        return np.zeros((n, 1))
+
+    def logpdf(self, x):
+        return np.zeros(len(x))
+
+    def support(self):
+        return 0.0, 1.0
+
+
 @pytest.mark.parametrize(
     ("prior", "constraints", "message"),
     [
@@ -441,6 +465,13 @@ def test_what_a_likelihood_raises_is_raised_with_the_particle():
         (Pair(bounds=["simplex", None]), None, "give it in constraints"),
         (Pair(bounds=["real", "real"]), {"theta": "real"}, "bounds of its own"),
         ({"b": Pair(columns=["mu", "b"]), **PRIOR}, None, "'mu'. twice"),
+        (
+            {"p": Pair(columns=["b[0]", "x"]), "b": stats.multivariate_normal(np.zeros(2))},
+            None,
+            r"'b\[0\]'. twice",
+        ),
+        ({"mu": Draws()}, None, "logpdf and rvs"),
+        ({"mu": Draws}, None, "logpdf and rvs"),
     ],
 )
 def test_faulty_priors_are_explained(prior, constraints, message):

@@ -15,7 +15,7 @@
 //! Draws about a normal density know of nothing beyond it. So all data are also looked at where the islands' own
 //! particles are, which were led there by data and not by a form: where the posterior is much larger than the form
 //! says, there is something that the form misses. Where this happens, or forms fit badly or disagree, the islands go on as if
-//! nothing had been tried, which costs looks and no more.
+//! nothing had been tried, which has cost looks; of a time budget half of what was left at most.
 
 use super::options::Renewal;
 use super::population::{Population, Target};
@@ -44,7 +44,7 @@ const LEAST_BATCHES: usize = 8;
 const LEAST_SEEN: usize = 4;
 /// Points for each coefficient of the quadratic form.
 const POINTS: usize = 3;
-/// Most coefficients: their normal equations have some 30 MB.
+/// Most coefficients: the terms at all points and their normal equations have some 130 MB.
 const MOST_COEFFICIENTS: usize = 2_000;
 /// Deviations, as a root mean square over the coordinates, by which means may be apart …
 const MOST_APART: f64 = 0.5;
@@ -122,10 +122,16 @@ impl Run<'_> {
     /// disagree, the posterior is not like any of them, or the time that is left would not do for the draws.
     fn common(&mut self, starts: Vec<Normal>, control: &mut Control<'_>) -> Result<Option<Normal>> {
         let (mut found, mut points): (Vec<Normal>, Vec<Population>) = (Vec::new(), Vec::new());
-        let (count, begun) = (starts.len(), control.elapsed());
+        let (count, so_far) = (starts.len(), control.elapsed());
         let d = self.settings[0].model.dimension();
         let looks = POINTS * coefficients(d);
         let mut rest = LOOKED_AT + self.options().particles + (count + 1) * looks;
+        // Half of the time that is left, at most: where all this is in vain the islands need the other.
+        let look = so_far.div_f64(self.looks().max(1.0));
+        if !control.leaves(look.mul_f64(2.0 * rest as f64)) {
+            return Ok(None);
+        }
+        let begun = control.elapsed();
         for (index, start) in starts.into_iter().enumerate() {
             let (form, seen) = self.quadratic(start, index, control)?;
             let Some(form) = form.filter(|f| f.error <= MOST_ERROR_AFAR) else { return Ok(None) };

@@ -158,9 +158,13 @@ impl Run<'_> {
 
     /// How many times as many draws as particles cost no more than a tenth of all that was done before, at most four.
     fn affordable(&self) -> usize {
+        (self.looks() as usize / 10 / self.options().particles).clamp(1, MORE_DRAWS)
+    }
+
+    /// How often the islands' particles have looked at all data, in parts of them.
+    pub(super) fn looks(&self) -> f64 {
         let evaluations: u64 = self.islands.iter().map(|i| i.state.evaluations).sum();
-        let looks = evaluations / self.settings[0].model.observations().max(1) as u64;
-        (looks as usize / 10 / self.options().particles).clamp(1, MORE_DRAWS)
+        evaluations as f64 / self.settings[0].model.observations().max(1) as f64
     }
 
     /// Draws of `proposal` with importance weights for all data.
