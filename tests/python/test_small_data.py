@@ -96,6 +96,47 @@ def test_iris_is_learnt():
     assert -np.log(likelihood).mean() < 0.3
 
 
+def _kinds():
+    """Twelve kinds of rows, each met with both classes, and the share of the second seen of each."""
+    rng = np.random.default_rng(0)
+    kinds = np.array([[i, j] for i in range(4) for j in range(3)], dtype=float)
+    share = rng.permutation(np.linspace(0.1, 0.9, len(kinds)))
+    kind = rng.integers(0, len(kinds), 1_200)
+    y = (rng.random(len(kind)) < share[kind]).astype(int)
+    return kinds, kind, y, np.array([y[kind == k].mean() for k in range(len(kinds))])
+
+
+@pytest.mark.parametrize("weight", [None, 0.7, "balanced"])
+def test_rows_of_several_classes_are_told_apart_by_their_shares(weight):
+    """Where rows are met with both classes their shares are what there is to learn.
+
+    Leaving all rows of a kind and class out would ask for the other class.
+    """
+    kinds, kind, y, seen = _kinds()
+    balanced = weight == "balanced"
+    model = KernelClassifier(random_state=0, class_weight="balanced" if balanced else None)
+    weights = None if weight is None or balanced else np.full(len(y), weight)
+    model.fit(kinds[kind], y, sample_weight=weights)
+    if balanced:
+        seen = seen / y.mean() / (seen / y.mean() + (1 - seen) / (1 - y.mean()))
+    # A share of some hundred rows has an error of 0.05.
+    assert np.abs(model.predict_proba(kinds)[:, 1] - seen).max() < 0.05
+    clear = np.abs(seen - 0.5) > 0.1
+    np.testing.assert_array_equal(model.predict(kinds)[clear], (seen > 0.5)[clear])
+
+
+def test_a_loss_with_a_kink_tells_them_apart_too():
+    """Rows left out in parts ask for the other class no more than rows left out one by one."""
+    kinds, kind, y, seen = _kinds()
+    model = KernelClassifier(loss="hinge", random_state=0).fit(kinds[kind], y)
+    clear = np.abs(seen - 0.5) > 0.1
+    np.testing.assert_array_equal(model.predict(kinds)[clear], (seen > 0.5)[clear])
+    # Of scores ±1 the calibrated probability is about the mean share of the larger class.
+    larger = np.maximum(seen, 1 - seen)[clear].mean()
+    probabilities = model.predict_proba(kinds)[clear].max(axis=1)
+    assert abs(probabilities.mean() - larger) < 0.1
+
+
 def test_quantiles_cover():
     """Quantiles of small data leave their share of new rows below."""
     rng = np.random.default_rng(0)

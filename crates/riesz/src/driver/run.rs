@@ -73,6 +73,7 @@ pub fn run<S: Solver>(
         };
         let begun = Instant::now();
         let info = solver.step(state, batch)?;
+        let took = begun.elapsed();
         let progress = monitor.observe(state, info)?;
         control.report(progress)?;
         if let Some(policy) = &control.checkpoint {
@@ -80,7 +81,7 @@ pub fn run<S: Solver>(
                 monitor.save(state, policy)?;
             }
         }
-        if control.ends_within(begun.elapsed().mul_f64(MOST)) {
+        if !monitor.finished(state) && control.ends_within(took.mul_f64(MOST)) {
             return Ok(Ended::OutOfTime);
         }
     }

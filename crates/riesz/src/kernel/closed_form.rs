@@ -15,6 +15,9 @@ pub struct ClosedForm {
 }
 
 impl ClosedForm {
+    /// Σ_j w_j k(x, a_j) of kernels in single precision has an error of about this much ‖w‖.
+    pub(crate) const ROUNDING: f64 = 0.5 * f32::EPSILON as f64;
+
     /// Checks the parameters; a kernel that is a user's function has no closed form.
     pub fn new(kernel: KernelSpec, bandwidth: f64, scaling: Scaling) -> Result<Self> {
         kernel.check()?;
@@ -144,6 +147,38 @@ mod tests {
                     (f64::from(*found) - expected).abs() < 1e-5 * expected.abs().max(1.0),
                     "{name}: {found} {expected}"
                 );
+            }
+        }
+    }
+
+    /// Single precision adds noise of about 2⁻²⁴‖w‖ to Σ_j w_j k(x, a_j).
+    #[test]
+    fn sums_are_rounded_by_as_much_as_is_said() {
+        let n = 300;
+        let mut state = 12_345_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / (1_u64 << 31) as f64 - 0.5
+        };
+        for d in [1, 3, 40, 200] {
+            let x: Vec<f32> = (0..n * d).map(|_| (3.4 * random()) as f32).collect();
+            let weights: Vec<f64> = (0..n).map(|_| random()).collect();
+            let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
+            for factor in [1.0, 4.0, 16.0] {
+                let bandwidth = factor * (d as f64).sqrt();
+                let kernel = ClosedForm::new(KernelSpec::Gaussian, bandwidth, Scaling::identity(d)).unwrap();
+                let (mut points, mut sums) = (Vec::new(), vec![0.0; n]);
+                kernel.input(&x, &mut points);
+                kernel.add_sums(&points, &points, &weights, &mut sums).unwrap();
+                let off = |i: usize| {
+                    let square = |j: usize| {
+                        let gap = |c: usize| f64::from(x[i * d + c]) - f64::from(x[j * d + c]);
+                        (0..d).map(|c| gap(c).powi(2)).sum::<f64>() / bandwidth.powi(2)
+                    };
+                    sums[i] - (0..n).map(|j| weights[j] * (-0.5 * square(j)).exp()).sum::<f64>()
+                };
+                let mean = ((0..n).map(|i| off(i).powi(2)).sum::<f64>() / n as f64).sqrt();
+                assert!(mean <= 4.0 * ClosedForm::ROUNDING * norm, "{d}, {factor}: {}", mean / norm);
             }
         }
     }

@@ -44,6 +44,13 @@ pub(crate) struct Expansion {
     pub left_out: Vec<f32>,
 }
 
+/// The minimiser β, its values at the rows and the systems of the last step.
+struct Minimum {
+    beta: Mat<f64>,
+    u: Vec<f32>,
+    systems: Vec<System>,
+}
+
 /// Most steps.
 const STEPS: usize = 40;
 /// Most halvings of a step.
@@ -72,6 +79,12 @@ impl KernelNewton<'_> {
 
     /// Minimises; `check` is asked before every factorisation whether to go on.
     pub(crate) fn minimise(&self, damping: f64, check: &mut dyn FnMut() -> Result<()>) -> Result<Expansion> {
+        let Minimum { beta, u, systems } = self.minimum(damping, check)?;
+        let left_out = self.left_out(&systems, &beta, &u, damping);
+        Ok(Expansion { coefficients: beta, predictions: u, damping, left_out })
+    }
+
+    fn minimum(&self, damping: f64, check: &mut dyn FnMut() -> Result<()>) -> Result<Minimum> {
         let (n, c) = (self.len(), self.loss.outputs());
         let mut beta = Mat::<f64>::zeros(n, c);
         let mut inner = Mat::<f64>::zeros(n, c);
@@ -104,34 +117,54 @@ impl KernelNewton<'_> {
                 break;
             }
         }
-        let left_out = self.left_out(&systems, &beta, &u, damping);
-        Ok(Expansion { coefficients: beta, predictions: u, damping, left_out })
+        Ok(Minimum { beta, u, systems })
     }
 
-    /// Predictions for each of several parts of the rows, learnt from the others, n×C row-major.
+    /// Predictions for each of several parts of the rows, learnt from the others and from what is not left out of its own,
+    /// n×C row-major.
     pub(crate) fn cross_fitted(
         &self,
         damping: f64,
-        parts: usize,
+        part_of: &[usize],
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<f32>> {
-        let (n, c) = (self.len(), self.loss.outputs());
+        let (n, c, t) = (self.len(), self.loss.outputs(), self.loss.targets());
         let mut out = vec![0.0; n * c];
-        for part in 0..parts {
-            let others = |(i, w): (usize, &f32)| if i % parts == part { 0.0 } else { *w };
-            let weights: Vec<f32> = self.weights.iter().enumerate().map(others).collect();
-            let fit = KernelNewton { weights: &weights, ..*self }.minimise(damping, check)?;
-            for i in (part..n).step_by(parts) {
-                out[i * c..(i + 1) * c].copy_from_slice(&fit.predictions[i * c..(i + 1) * c]);
+        for part in 0..part_of.iter().max().map_or(0, |last| last + 1) {
+            let own: Vec<usize> = (0..n).filter(|&i| part_of[i] == part).collect();
+            let mut left = self.weights.to_vec();
+            own.iter().for_each(|&i| left[i] *= (1.0 - self.shares[i]) as f32);
+            let others: Vec<usize> = (0..n).filter(|&i| left[i] > 0.0).collect();
+            let among = |rows: &[usize]| {
+                Mat::from_fn(rows.len(), others.len(), |i, j| self.kernel[(rows[i], others[j])])
+            };
+            let pick = |values: &[f32], width: usize| -> Vec<f32> {
+                others.iter().flat_map(|&i| values[i * width..(i + 1) * width].iter().copied()).collect()
+            };
+            let (kernel, targets, weights) = (among(&others), pick(self.targets, t), pick(&left, 1));
+            let shares = vec![1.0; others.len()];
+            let learner = KernelNewton {
+                kernel: kernel.as_ref(),
+                targets: &targets,
+                weights: &weights,
+                shares: &shares,
+                ..*self
+            };
+            let fit = learner.minimum(damping, check)?;
+            let mut inner = Mat::zeros(own.len(), c);
+            add_product(&mut inner, 1.0, among(&own).as_ref(), fit.beta.as_ref());
+            for (u, &i) in self.values(&inner).chunks_exact(c).zip(&own) {
+                out[i * c..(i + 1) * c].copy_from_slice(u);
             }
         }
         Ok(out)
     }
 
-    /// offset + Kβ, n×C row-major.
+    /// offset + Kβ of Kβ, row-major.
     fn values(&self, inner: &Mat<f64>) -> Vec<f32> {
         let c = self.offset.len();
-        (0..self.len() * c).map(|i| (f64::from(self.offset[i % c]) + inner[(i / c, i % c)]) as f32).collect()
+        let value = |i: usize| (f64::from(self.offset[i % c]) + inner[(i / c, i % c)]) as f32;
+        (0..inner.nrows() * c).map(value).collect()
     }
 
     /// −w ℓ', n×C row-major.
@@ -302,6 +335,36 @@ mod tests {
             for (i, r) in residuals.iter().enumerate() {
                 let own = damping * fit.coefficients[(i / c, i % c)];
                 assert!((f64::from(*r) - own).abs() < 2e-4, "{name}, {i}: {r} and {own}");
+            }
+        }
+    }
+
+    /// Each part of the rows from a fit in which it has no weight, or what is not left out, of a loss with a kink too.
+    #[test]
+    fn cross_fitted_predictions_are_those_of_fits_without_the_part() {
+        let (n, parts, damping) = (24, 3, 0.2);
+        let part_of: Vec<usize> = (0..n).map(|i| i * 7 % parts).collect();
+        let shares: Vec<f64> = (0..n).map(|i| if i % 5 == 0 { 0.25 } else { 1.0 }).collect();
+        let k = kernel(n);
+        let y: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
+        let weights: Vec<f32> = (0..n).map(|i| [0.5, 1.0, 3.0, 2.0][i % 4]).collect();
+        for name in ["square", "absolute"] {
+            let loss = name.parse::<LossSpec>().unwrap().build(1).unwrap();
+            let with = |weights: &[f32]| {
+                let (kernel, loss, shares) = (k.as_ref(), &*loss, &shares[..]);
+                let newton = KernelNewton { kernel, targets: &y, weights, loss, offset: &[0.1], shares };
+                let crossed = newton.cross_fitted(damping, &part_of, &mut || Ok(())).unwrap();
+                (newton.minimise(damping, &mut || Ok(())).unwrap().predictions, crossed)
+            };
+            let (_, crossed) = with(&weights);
+            for part in 0..parts {
+                let own = |i: usize| part_of[i] == part;
+                let left = |i: usize| if own(i) { 1.0 - shares[i] as f32 } else { 1.0 };
+                let others: Vec<f32> = (0..n).map(|i| left(i) * weights[i]).collect();
+                let (exact, _) = with(&others);
+                for i in (0..n).filter(|&i| own(i)) {
+                    assert!((exact[i] - crossed[i]).abs() < 1e-3, "{name}, {i}: {} {}", exact[i], crossed[i]);
+                }
             }
         }
     }

@@ -211,7 +211,8 @@ impl Stream {
                 } else {
                     let mut across = Across::new(&mut learner.waiting, data, from, size);
                     let mut monitor = Steps::passes(Phase::Stream, 1, across.len());
-                    if run(&solver, state, &mut across, &mut monitor, control)? != Ended::OutOfTime {
+                    let ended = run(&solver, state, &mut across, &mut monitor, control)?;
+                    if ended != Ended::OutOfTime || across.len() == 0 {
                         across.fill();
                     }
                 }

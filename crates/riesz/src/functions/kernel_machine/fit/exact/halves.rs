@@ -8,10 +8,9 @@ use crate::compute::{radial_values, Device};
 use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
 use crate::kernel::KernelSpec;
-use crate::linalg::cholesky::{add_product, solve_in_place};
+use crate::linalg::cholesky::add_product;
 use crate::linalg::distances::cross_squares;
 use crate::linalg::lu::product;
-use crate::linalg::Cholesky;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
@@ -93,12 +92,7 @@ impl Halves {
         let values = |squares: &Mat<f64>| {
             mapped(bandwidth, squares.clone(), |s| radial_values(Device::default(), radial, s))
         };
-        let mut system = values(&seen.own);
-        self.learner.weights.iter().enumerate().for_each(|(i, w)| system[(i, i)] += damping / w);
-        let factorised = Cholesky::new(system)?;
-        let mut beta = self.learner.y.clone();
-        solve_in_place(factorised.lower(), beta.as_mut());
-        drop(factorised);
+        let (_, beta) = self.learner.ridge(values(&seen.own), damping)?;
         let mut predictions = Mat::zeros(self.judge.len(), beta.ncols());
         add_product(&mut predictions, 1.0, values(&seen.cross).as_ref(), beta.as_ref());
         let losses = self.judge.losses(&predictions);

@@ -2,7 +2,7 @@
 //!
 //! Kernel, metric, bandwidth and damping λ are those of kernel ridge regression whose leave-one-out loss is least: mean squares
 //! for numbers, log-loss at the best slope for classes. The expansion then minimises the loss asked for, at the λ whose
-//! leave-one-out loss is least in turn.
+//! leave-one-out loss is least in turn; of a loss with a kink the loss of parts of the rows, each predicted by the others.
 
 mod directions;
 mod gradients;
@@ -14,14 +14,14 @@ mod sweeps;
 use super::coverage::FOLDS;
 use super::{class_of, Fit, Outcome};
 use crate::driver::{Control, Fingerprint, Phase, Progress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::evidence::square_targets;
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::{HistoryEntry, KernelMachine};
 use crate::functions::kernel_machine::metric::Metric;
 use crate::functions::kernel_machine::options::{Options, SolverSpec, Task};
-use crate::functions::kernel_machine::race::{decided, scaling, scalings};
+use crate::functions::kernel_machine::race::{decided, scaling, scalings, CHOICE};
 use crate::functions::kernel_machine::training::{effective_rows, Prepared, Training};
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::linalg::lu::product;
@@ -30,9 +30,11 @@ use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{Expansion, KernelNewton};
 use crate::space::{Budget, Dictionary, Raw};
 use faer::Mat;
+use gradients::Learnt as LearntMetric;
 use halves::least;
-use sample::{log_losses, Sample};
+use sample::{log_losses, Sample, MOST_ROUNDED};
 use search::{gram, Candidate, Grid};
+use std::collections::BTreeMap;
 pub(super) use sweeps::{Swept, SWEEPS};
 
 /// Rows on which scalings, kernels and bandwidths are first compared.
@@ -41,11 +43,22 @@ const COARSE_ROWS: usize = 256;
 const FINE_ROWS: usize = 512;
 /// Bandwidths that are compared, in median distances.
 const FACTORS: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
-/// The same around the best of these.
-const NEAR: [f64; 3] = [1.4, 1.0, 0.7];
 /// Step of the damping of losses other than the square, and most such steps.
 const DAMPING_STEP: f64 = 4.0;
 const DAMPING_STEPS: usize = 3;
+/// Parts of the rows that are predicted in turn where the loss has a kink.
+const PARTS: usize = 3;
+/// Share of the weight of rows that does not count when the weight of one row is looked for.
+const NEGLIGIBLE: f64 = 1e-3;
+
+/// Weights from here on are no counts, though they have no fraction: single precision knows of none.
+const MOST_COUNT: f32 = 8_388_608.0;
+/// Share of the largest weight that is nothing.
+const NOTHING: f64 = 1e-6;
+/// How far counts of single precision are from whole numbers.
+const ROUNDING: f64 = 1e-3;
+/// Rows that make up the least weight, at most.
+const MOST_PARTS: u32 = 256;
 
 /// What leaving rows out has decided.
 #[derive(Clone)]
@@ -80,6 +93,31 @@ struct Expanded {
     fit: Expansion,
     /// Mean loss of the rows, each left out.
     risk: f64,
+}
+
+/// What an expansion is a sum over.
+struct Atoms<'a> {
+    kernel: &'a ClosedForm,
+    points: &'a [f32],
+}
+
+impl Atoms<'_> {
+    /// Whether Σ_j β_j k(x_j, ·) is the same in single precision: with little damping and a wide kernel large coefficients cancel, and
+    /// what is left of their sum are rounded kernels.
+    fn resolve(&self, fit: &Expansion, offset: &[f32]) -> Result<bool> {
+        let (n, c) = (fit.coefficients.nrows(), offset.len());
+        let coefficients: Vec<f64> = (0..n * c).map(|i| fit.coefficients[(i / c, i % c)]).collect();
+        let mut sums = vec![0.0; n * c];
+        self.kernel.add_sums(self.points, self.points, &coefficients, &mut sums)?;
+        let (mut off, mut size) = (0.0, 0.0);
+        for (i, sum) in sums.into_iter().enumerate() {
+            let own = f64::from(fit.predictions[i]) - f64::from(offset[i % c]);
+            off += (sum - own).powi(2);
+            size += own.powi(2);
+        }
+        // Numbers that are not finite are refused elsewhere.
+        Ok(off.is_nan() || off <= MOST_ROUNDED.powi(2) * size)
+    }
 }
 
 /// 10⁻⁶, 10⁻⁵·⁵, …, 10.
@@ -159,6 +197,17 @@ impl Fit<'_> {
         matches!(self.loss.name(), "square" | "least_squares")
     }
 
+    /// Whether the loss is not differentiable.
+    fn has_kink(&self) -> bool {
+        self.loss.curvature().is_none() && self.loss.smoothed(1.0).is_some()
+    }
+
+    /// The part of each row, of so many that are predicted in turn.
+    fn parts(&self, parts: usize) -> Vec<usize> {
+        let order = Permutation::new(self.options.seed, Stream::HoldOut, BlockIndex(1), self.rows.len());
+        order.indices().iter().map(|&i| i as usize % parts).collect()
+    }
+
     /// Whether scores become probabilities by calibration.
     fn is_calibrated(&self) -> bool {
         self.loss.domain().is_class() && self.loss.probabilities().is_none()
@@ -188,31 +237,60 @@ impl Fit<'_> {
             offset: &self.offset,
             shares: &self.shares_left_out(),
         };
-        let (mut fit, risk) = self.damped(&newton, chosen.damping, control)?;
-        // One Newton step from a function with kinks says little about how many rows it leaves below.
+        let atoms = Atoms { kernel: &kernel, points: &points };
+        let (mut fit, mut risk) = self.damped(&newton, &atoms, chosen.damping, control)?;
+        while risk == f64::INFINITY {
+            if self.options.ridge.is_some_and(|ridge| ridge > 0.0) {
+                return Err(Error::NotPositiveDefinite { block: 0, size: n, raise: "ridge" });
+            }
+            (fit, risk) = self.at(&newton, &atoms, DAMPING_STEP * fit.damping, control)?;
+        }
+        // How many rows are left below by what was learnt without them takes more of them to learn from.
         if !self.loss.levels().is_empty() && n >= 2 * FOLDS && !control.out_of_time() {
-            fit.left_out = newton.cross_fitted(fit.damping, FOLDS, &mut || control.check(0))?;
+            fit.left_out = newton.cross_fitted(fit.damping, &self.parts(FOLDS), &mut || control.check(0))?;
         }
         Ok(Expanded { kernel, points, fit, risk })
     }
 
-    /// The fit at the damping of least leave-one-out loss, and that loss.
+    /// The fit at one damping, and its loss at rows left out: one by one, or in parts of a loss with a kink; infinite where f is
+    /// rounded away.
+    fn at(
+        &self,
+        newton: &KernelNewton<'_>,
+        atoms: &Atoms<'_>,
+        damping: f64,
+        control: &mut Control<'_>,
+    ) -> Result<(Expansion, f64)> {
+        let mut fit = newton.minimise(damping, &mut || control.check(0))?;
+        if !atoms.resolve(&fit, &self.offset)? {
+            return Ok((fit, f64::INFINITY));
+        }
+        // One Newton step from a function that meets rows at a kink says that they would hardly be missed.
+        if self.judges_by_parts() && !control.out_of_time() {
+            fit.left_out = newton.cross_fitted(damping, &self.parts(PARTS), &mut || control.check(0))?;
+        }
+        let risk = self.risk(&fit.left_out);
+        Ok((fit, risk))
+    }
+
+    /// Whether rows are left out in parts.
+    fn judges_by_parts(&self) -> bool {
+        self.has_kink() && self.rows.len() >= 2 * PARTS
+    }
+
+    /// The fit at the damping of least loss at rows left out, and that loss.
     fn damped(
         &self,
         newton: &KernelNewton<'_>,
+        atoms: &Atoms<'_>,
         chosen: f64,
         control: &mut Control<'_>,
     ) -> Result<(Expansion, f64)> {
-        let at = |damping: f64, control: &mut Control<'_>| -> Result<(Expansion, f64)> {
-            let fit = newton.minimise(damping, &mut || control.check(0))?;
-            let risk = self.risk(&fit.left_out);
-            Ok((fit, risk))
-        };
         if let Some(ridge) = self.options.ridge.filter(|&ridge| ridge > 0.0) {
-            return at(ridge * effective_rows(&self.weights), control);
+            return self.at(newton, atoms, ridge * effective_rows(&self.weights), control);
         }
         let start = chosen * self.loss.nominal_curvature(&self.offset, chosen);
-        let mut best = at(start, control)?;
+        let mut best = self.at(newton, atoms, start, control)?;
         if self.is_quadratic() {
             return Ok(best);
         }
@@ -223,8 +301,10 @@ impl Fit<'_> {
                 if control.out_of_time() {
                     break;
                 }
-                let next = at(damping, control)?;
-                if next.1.is_nan() || next.1 >= best.1 {
+                let next = self.at(newton, atoms, damping, control)?;
+                // Where there was no time for parts the two do not compare.
+                let late = self.judges_by_parts() && control.out_of_time();
+                if late || next.1.is_nan() || next.1 >= best.1 {
                     break;
                 }
                 best = next;
@@ -295,25 +375,28 @@ impl Fit<'_> {
     pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
         let options = self.options;
         let (grid, start) = self.coarse(control)?;
-        let start = start.and_then(|start| Some((start.standard, least(&start.kernels)?.clone())));
-        let Some((standard, start)) = start else { return Ok(self.plain(&grid)) };
+        let Some(Start { standard, kernels }) = start else { return Ok(self.plain(&grid)) };
+        let Some(mut best) = least(&kernels).cloned() else { return Ok(self.plain(&grid)) };
         let scaling = scaling(&self.moments, standard, options.kernel());
-        let (mut metric, mut best) = (None, start);
-        if !control.out_of_time() {
-            let most = if self.small { self.rows.len() } else { FINE_ROWS };
-            let sample = self.sample(&scaling, most)?;
-            control.check(0)?;
+        let mut metric = None;
+        if control.within_part(CHOICE) {
+            let sample = self.sample(&scaling, if self.small { self.rows.len() } else { FINE_ROWS })?;
+            let affords = &mut |work| control.check(0).map(|()| control.has_part_for(CHOICE, work));
             let forms = options.metric_forms(self.rows.columns());
-            let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed)?;
-            control.check(0)?;
-            let near = NEAR.map(|factor| factor * best.factor);
-            let near = Grid { factors: near.to_vec(), damping: best.damping, ..grid };
-            let x = match &learnt {
-                Some((root, _)) => product(sample.x.as_ref(), root.as_ref()),
-                None => sample.x.clone(),
+            let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed, affords)?;
+            let x = match learnt {
+                Some(LearntMetric { root, form, settings }) => {
+                    best = settings;
+                    metric = Some(Metric::new(form, &scaling, &root, &self.moments.variance));
+                    product(sample.x.as_ref(), root.as_ref())
+                }
+                None => {
+                    best = grid.around(&best, &[1.0]).best(&sample, &sample.x)?.unwrap_or(best);
+                    sample.x.clone()
+                }
             };
-            best = near.best(&sample, &x)?.unwrap_or(best);
-            metric = learnt.map(|(root, form)| Metric::new(form, &scaling, &root, &self.moments.variance));
+            best = grid.nearby_kernel(&sample, &x, best, &kernels, affords)?;
+            best = grid.nearby_bandwidth(&sample, &x, best, affords)?;
         }
         let Candidate { kernel, bandwidth, damping, .. } = best;
         Ok(Chosen { standard, scaling, metric, kernel, bandwidth, damping })
@@ -355,7 +438,8 @@ impl Fit<'_> {
     ///
     /// Equal rows of small data are merged. Where the same columns were met with several targets, most new rows will have been
     /// met before too, and leaving all rows of a kind out would ask for the target of the others: of a weight w one row is left
-    /// out, which is the least weight u of such rows, s = u/w.
+    /// out, s = min(1, u/w), which weighs u = 1 where weights are counts, else what all weights are multiples of; or those of one
+    /// class, as classes may have weights of their own.
     fn shares_left_out(&self) -> Vec<f64> {
         let n = self.rows.len();
         let mut shares = vec![1.0; n];
@@ -365,10 +449,21 @@ impl Fit<'_> {
         let (d, x) = (self.rows.columns(), self.rows.gather(&(0..n as u32).collect::<Vec<_>>()));
         // Rows are sorted by their columns.
         let alike = |i: usize, j: usize| j < n && x[i * d..(i + 1) * d] == x[j * d..(j + 1) * d];
-        let several: Vec<usize> = (0..n).filter(|&i| alike(i, i + 1) || i > 0 && alike(i - 1, i)).collect();
-        let weight = |i: &usize| f64::from(self.weights[*i]);
-        let unit = several.iter().map(weight).fold(f64::INFINITY, f64::min);
-        several.iter().for_each(|i| shares[*i] = unit / weight(i));
+        let several = |i: &usize| alike(*i, i + 1) || *i > 0 && alike(i - 1, *i);
+        let is_class = self.loss.domain().is_class();
+        let mut classes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for i in (0..n).filter(several) {
+            classes.entry(if is_class { self.label(i) } else { 0 }).or_default().push(i);
+        }
+        let all = || self.weights.iter().map(|&w| f64::from(w)).collect::<Vec<_>>();
+        let counts = self.weights.iter().all(|&w| w.fract() == 0.0 && w < MOST_COUNT);
+        let common = if counts { Some(1.0) } else { divisor(&all()) };
+        for rows in classes.values() {
+            let weight = |i: &usize| f64::from(self.weights[*i]);
+            let own: Vec<f64> = rows.iter().map(weight).collect();
+            let unit = common.or_else(|| divisor(&own)).unwrap_or_else(|| least_that_counts(own));
+            rows.iter().for_each(|i| shares[*i] = (unit / weight(i)).min(1.0));
+        }
         shares
     }
 
@@ -380,5 +475,56 @@ impl Fit<'_> {
         let class = if c == 1 { 1 } else { k };
         let own = (0..self.weights.len()).filter(|&i| self.label(i) == class);
         2.0 * own.map(|i| f64::from(self.weights[i])).sum::<f64>() / effective_rows(&self.weights) - 1.0
+    }
+}
+
+/// The largest number of which all weights are multiples, but for rounding; `None` where they are multiples of no part of the least that
+/// is not negligible.
+fn divisor(weights: &[f64]) -> Option<f64> {
+    let most = weights.iter().fold(0.0_f64, |most, &w| most.max(w));
+    let counted: Vec<f64> = weights.iter().copied().filter(|&w| w > NOTHING * most).collect();
+    let least = counted.iter().copied().reduce(f64::min)?;
+    let is_whole = |count: f64| (count - count.round()).abs() <= ROUNDING;
+    let mut units = (1..=MOST_PARTS).map(|parts| least / f64::from(parts));
+    units.find(|unit| counted.iter().all(|w| is_whole(w / unit)))
+}
+
+/// The least weight that, with those below it, makes up a thousandth of all.
+fn least_that_counts(mut weights: Vec<f64>) -> f64 {
+    weights.sort_by(f64::total_cmp);
+    let (total, mut sum) = (weights.iter().sum::<f64>(), 0.0);
+    let reached = weights.iter().find(|&&w| {
+        sum += w;
+        sum >= NEGLIGIBLE * total
+    });
+    reached.copied().unwrap_or(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{divisor, least_that_counts};
+
+    #[test]
+    fn negligible_rows_are_not_the_weight_of_one() {
+        assert_eq!(least_that_counts(vec![40.0, 1.0, 7.0]), 1.0);
+        assert_eq!(least_that_counts(vec![40.0, 1e-9, 2e-9, 3.0]), 3.0);
+        assert_eq!(least_that_counts(vec![0.5; 4]), 0.5);
+    }
+
+    /// Sums of single precision are multiples but for rounding; arbitrary weights are multiples of nothing.
+    #[test]
+    fn weights_are_multiples_of_what_one_row_weighs() {
+        let of = |counts: &[u32], unit: f32| {
+            let weight = |&n: &u32| f64::from((0..n).fold(0.0_f32, |sum, _| sum + unit));
+            counts.iter().map(weight).collect::<Vec<_>>()
+        };
+        for (counts, unit) in [(&[30, 41, 67, 12][..], 0.7), (&[150, 211, 90, 7], 0.3), (&[1, 1, 2], 0.123)] {
+            let found = divisor(&of(counts, unit)).unwrap();
+            assert!((found / f64::from(unit) - 1.0).abs() < 1e-3, "{unit}: {found}");
+        }
+        let with_negligible = [of(&[3, 4], 0.7), vec![1e-9, 0.0]].concat();
+        assert!((divisor(&with_negligible).unwrap() - 0.7).abs() < 1e-6);
+        assert_eq!(divisor(&[1.0, 2f64.sqrt(), 3f64.sqrt(), std::f64::consts::PI]), None);
+        assert_eq!(divisor(&[]), None);
     }
 }

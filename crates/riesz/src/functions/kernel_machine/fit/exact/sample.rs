@@ -1,10 +1,16 @@
 //! Rows as kernel ridge regression sees them, and its leave-one-out predictions.
 
+use crate::kernel::ClosedForm;
 use crate::linalg::cholesky::solve_in_place;
 use crate::linalg::lu::product;
 use crate::linalg::{Cholesky, Eigen};
 use faer::Mat;
+use std::ops::Range;
 
+/// Share of its size by which a function may be off where it is evaluated in single precision …
+pub(super) const MOST_ROUNDED: f64 = 0.01;
+/// … and of the mean square by which it misses rows left out.
+const MOST_OF_MISSED: f64 = 0.1;
 /// Newton steps for the slope of scores.
 const SLOPE_STEPS: usize = 8;
 
@@ -49,6 +55,23 @@ impl Sample {
         self.weights.len()
     }
 
+    /// Runs of rows with the same columns; equal rows of small data follow each other.
+    pub(super) fn alike(&self) -> Vec<Range<usize>> {
+        let new = |i: &usize| *i == 0 || self.x.row(*i) != self.x.row(*i - 1);
+        let first: Vec<usize> = (0..self.len()).filter(new).collect();
+        let last = first.iter().skip(1).copied().chain([self.len()]);
+        first.iter().copied().zip(last).map(|(first, last)| first..last).collect()
+    }
+
+    /// A factor of K + λW⁻¹, given the lower triangle of K, and (K + λW⁻¹)⁻¹ y; `None` where the matrix is not positive definite.
+    pub(super) fn ridge(&self, mut kernel: Mat<f64>, damping: f64) -> Option<(Cholesky, Mat<f64>)> {
+        self.weights.iter().enumerate().for_each(|(i, w)| kernel[(i, i)] += damping / w);
+        let factor = Cholesky::new(kernel)?;
+        let mut beta = self.y.clone();
+        solve_in_place(factor.lower(), beta.as_mut());
+        Some((factor, beta))
+    }
+
     /// The loss of each row at centred predictions: the mean square over the outputs, or for classes the log-loss at the best
     /// slope of the scores.
     pub(super) fn losses(&self, predictions: &Mat<f64>) -> Vec<f64> {
@@ -61,12 +84,21 @@ impl Sample {
         log_losses(c, |i, k| predictions[(i, k)] + self.mean[k], &self.labels, &self.weights)
     }
 
-    /// f₋ᵢ(x_i) of β and the diagonal of (K + λW⁻¹)⁻¹, n×C: see [`LeaveOneOut`].
-    fn left_out(&self, beta: &Mat<f64>, own: &[f64], damping: f64) -> Mat<f64> {
-        Mat::from_fn(self.len(), beta.ncols(), |i, c| {
+    /// f₋ᵢ(x_i) of β and the diagonal of (K + λW⁻¹)⁻¹, n×C: see [`LeaveOneOut`]. `None` where coefficients are so large that kernels
+    /// in single precision round f away.
+    fn left_out(&self, beta: &Mat<f64>, own: &[f64], damping: f64) -> Option<Mat<f64>> {
+        let left_out = Mat::from_fn(self.len(), beta.ncols(), |i, c| {
             let (share, weight) = (self.shares[i], self.weights[i]);
             self.y[(i, c)] - beta[(i, c)] / ((1.0 - share) * weight / damping + share * own[i])
-        })
+        });
+        let outputs = 0..beta.ncols();
+        let square = |of: &dyn Fn(usize, usize) -> f64| {
+            outputs.clone().map(|c| self.mean_of((0..self.len()).map(|i| of(i, c).powi(2)))).sum::<f64>()
+        };
+        let size = square(&|i, c| self.y[(i, c)] - damping * beta[(i, c)] / self.weights[i]);
+        let missed = square(&|i, c| self.y[(i, c)] - left_out[(i, c)]);
+        let rounded = ClosedForm::ROUNDING.powi(2) * beta.squared_norm_l2();
+        (rounded <= MOST_ROUNDED.powi(2) * size && rounded <= MOST_OF_MISSED * missed).then_some(left_out)
     }
 
     /// Σ w v/Σ w.
@@ -161,8 +193,8 @@ impl<'a> LeaveOneOut<'a> {
         product(self.eigen.vectors.as_ref(), shrunk.as_ref())
     }
 
-    /// f₋ᵢ(x_i), n×C.
-    pub(super) fn left_out(&self, damping: f64) -> Mat<f64> {
+    /// f₋ᵢ(x_i), n×C; `None` as of [`Sample::left_out`].
+    pub(super) fn left_out(&self, damping: f64) -> Option<Mat<f64>> {
         let mut own = vec![0.0; self.roots.len()];
         for (k, v) in self.eigen.vectors.col_iter().enumerate() {
             let share = 1.0 / (self.eigen.values[k].max(0.0) + damping);
@@ -178,14 +210,10 @@ impl<'a> LeaveOneOut<'a> {
 }
 
 /// f₋ᵢ(x_i) as by [`LeaveOneOut`], at one λ and from a Cholesky factor of K + λW⁻¹, given the lower triangle of K: of many rows several λ
-/// cost less than one eigendecomposition. `None` where the matrix is not positive definite.
-pub(super) fn left_out_at(mut kernel: Mat<f64>, sample: &Sample, damping: f64) -> Option<Mat<f64>> {
-    sample.weights.iter().enumerate().for_each(|(i, w)| kernel[(i, i)] += damping / w);
-    let factor = Cholesky::new(kernel)?;
-    let mut beta = sample.y.clone();
-    solve_in_place(factor.lower(), beta.as_mut());
-    let own = factor.inverse_diagonal();
-    Some(sample.left_out(&beta, &own, damping))
+/// cost less than one eigendecomposition. `None` also where the matrix is not positive definite.
+pub(super) fn left_out_at(kernel: Mat<f64>, sample: &Sample, damping: f64) -> Option<Mat<f64>> {
+    let (factor, beta) = sample.ridge(kernel, damping)?;
+    sample.left_out(&beta, &factor.inverse_diagonal(), damping)
 }
 
 #[cfg(test)]
@@ -212,7 +240,7 @@ mod tests {
         let all = sample(21);
         let path = LeaveOneOut::new(kernel(&all.x), &all).unwrap();
         for damping in [1e-2, 1.0] {
-            let left_out = path.left_out(damping);
+            let left_out = path.left_out(damping).unwrap();
             let again = left_out_at(kernel(&all.x), &all, damping).unwrap();
             assert!((&left_out - again).norm_max() < 1e-10);
             for i in 0..all.len() {

@@ -10,9 +10,17 @@ use crate::linalg::distances::squared_distances;
 use crate::random::Seed;
 use faer::Mat;
 use rayon::prelude::*;
+use std::time::{Duration, Instant};
 
 /// Rows up to which one eigendecomposition for all dampings is cheaper than a factor for each of some of them.
 const FEW_ROWS: usize = 256;
+
+/// Factors of the bandwidth by which wider and narrower ones are looked for, and how often at most.
+const NEAR: [f64; 2] = [1.4, 0.7];
+const MOST_NEAR: usize = 3;
+
+/// Whether there is time for work that takes so long.
+pub(super) type Affords<'a> = dyn FnMut(Duration) -> Result<bool> + 'a;
 
 /// Settings of kernel ridge regression and what leaving rows out says of them.
 #[derive(Clone)]
@@ -67,31 +75,94 @@ impl Grid {
             };
             settings.extend(bandwidths.into_iter().map(|(bandwidth, factor)| (kernel, bandwidth, factor)));
         }
-        let tried: Vec<Option<Candidate>> = settings
-            .into_par_iter()
-            .map(|(kernel, bandwidth, factor)| {
-                let k = kernel_matrix(kernel, bandwidth, &squares, &points)?;
-                let best = match n <= FEW_ROWS {
-                    true => LeaveOneOut::new(k, sample).and_then(|path| self.damped(&path, sample)),
-                    false => self.nearby(&k, sample),
-                };
-                Ok(best.map(|(damping, losses, risk)| Candidate {
-                    kernel: kernel.clone(),
-                    bandwidth,
-                    factor,
-                    damping,
-                    losses,
-                    risk,
-                }))
-            })
-            .collect::<Result<_>>()?;
+        let at = |(kernel, bandwidth, factor): (&KernelSpec, f64, f64)| {
+            let k = kernel_matrix(kernel, bandwidth, &squares, &points)?;
+            let best = match n <= FEW_ROWS {
+                true => LeaveOneOut::new(k, sample).and_then(|path| self.damped(&path, sample)),
+                false => self.nearby(&k, sample),
+            };
+            let kernel = kernel.clone();
+            Ok(best.map(|(damping, losses, risk)| Candidate {
+                kernel,
+                bandwidth,
+                factor,
+                damping,
+                losses,
+                risk,
+            }))
+        };
+        // Of many rows one after the other: each has matrices of its own.
+        let tried: Vec<Option<Candidate>> = match n <= FEW_ROWS {
+            true => settings.into_par_iter().map(at).collect::<Result<_>>()?,
+            false => settings.into_iter().map(at).collect::<Result<_>>()?,
+        };
         Ok(tried.into_iter().flatten().reduce(|best, next| if next.risk < best.risk { next } else { best }))
+    }
+
+    /// The best of `best` and the other kernels, each at the bandwidth that is to this one's as those of `starts`, one for each kernel,
+    /// are to each other; as many of them as `affords` says that there is time for.
+    pub(super) fn nearby_kernel(
+        &self,
+        sample: &Sample,
+        x: &Mat<f64>,
+        mut best: Candidate,
+        starts: &[Candidate],
+        affords: &mut Affords<'_>,
+    ) -> Result<Candidate> {
+        let Some(own) = starts.iter().find(|start| start.kernel == best.kernel) else { return Ok(best) };
+        let from = best.clone();
+        let mut took = Duration::ZERO;
+        for start in starts.iter().filter(|start| start.kernel != own.kernel) {
+            if !affords(took)? {
+                break;
+            }
+            let begun = Instant::now();
+            let other = Candidate { kernel: start.kernel.clone(), ..from.clone() };
+            let next = self.around(&other, &[start.factor / own.factor]).best(sample, x)?;
+            took = begun.elapsed();
+            best = next.filter(|next| next.risk < best.risk).unwrap_or(best);
+        }
+        Ok(best)
+    }
+
+    /// From the best settings at one bandwidth to the next wider ones, or else narrower, while the risk falls and `affords` says that
+    /// there is time for as much work again.
+    pub(super) fn nearby_bandwidth(
+        &self,
+        sample: &Sample,
+        x: &Mat<f64>,
+        mut best: Candidate,
+        affords: &mut Affords<'_>,
+    ) -> Result<Candidate> {
+        if self.bandwidth.is_some() || !best.kernel.has_bandwidth() {
+            return Ok(best);
+        }
+        let mut took = Duration::ZERO;
+        for factor in NEAR {
+            let first = best.factor;
+            for _ in 0..MOST_NEAR {
+                if !affords(took)? {
+                    return Ok(best);
+                }
+                let begun = Instant::now();
+                let next = self.around(&best, &[factor]).best(sample, x)?;
+                took = begun.elapsed();
+                match next.filter(|next| next.risk < best.risk) {
+                    Some(next) => best = next,
+                    None => break,
+                }
+            }
+            if best.factor != first {
+                break;
+            }
+        }
+        Ok(best)
     }
 
     /// The best damping, the losses and the risk there.
     fn damped(&self, path: &LeaveOneOut<'_>, sample: &Sample) -> Option<Damped> {
         let tried =
-            self.dampings.iter().filter_map(|&damping| judged(sample, damping, &path.left_out(damping)));
+            self.dampings.iter().filter_map(|&damping| judged(sample, damping, &path.left_out(damping)?));
         tried.reduce(|best, next| if next.2 < best.2 { next } else { best })
     }
 
@@ -110,7 +181,9 @@ impl Grid {
             let (mut i, mut moved) = (start, false);
             while let Some(next) = if down { i.checked_sub(1) } else { Some(i + 1) } {
                 let found = at(next);
-                if !lower(&best, &found) {
+                // What is not known at one damping may be at a larger one.
+                let unknown = best.is_none() && !down && next < self.dampings.len();
+                if !unknown && !lower(&best, &found) {
                     break;
                 }
                 (best, i, moved) = (found, next, true);
