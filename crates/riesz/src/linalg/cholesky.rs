@@ -129,6 +129,11 @@ impl Cholesky {
         Self { lower, added }
     }
 
+    /// What the factor is kept in.
+    pub(crate) fn into_inner(self) -> Mat<f64> {
+        self.lower
+    }
+
     /// L.
     pub(crate) fn lower(&self) -> MatRef<'_, f64> {
         self.lower.as_ref()
@@ -174,12 +179,15 @@ impl Cholesky {
     pub(crate) fn inverse_diagonal(&self) -> Vec<f64> {
         let n = self.lower.nrows();
         let panels: Vec<usize> = (0..n).step_by(PANEL).collect();
-        let squares = |from: usize| -> Vec<f64> {
-            let mut x = Mat::<f64>::identity(n - from, PANEL.min(n - from));
+        let squares = |x: &mut Mat<f64>, from: usize| -> Vec<f64> {
+            let mut x = x.get_mut(..n - from, ..PANEL.min(n - from));
+            x.fill(0.0);
+            x.as_mut().diagonal_mut().fill(1.0);
             self.forward_from(from, x.as_mut());
             x.col_iter().map(|column| column.squared_norm_l2()).collect()
         };
-        panels.into_par_iter().flat_map_iter(squares).collect()
+        let columns = || Mat::<f64>::zeros(n, PANEL.min(n));
+        panels.into_par_iter().map_init(columns, squares).flatten_iter().collect()
     }
 
     /// What `work` makes of the columns of A⁻¹ from their diagonal on, a panel at a time and in order.

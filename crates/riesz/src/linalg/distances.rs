@@ -1,12 +1,13 @@
 //! Squared distances of rows, by products of matrices in double precision.
 
 use super::cholesky::add_product;
+use super::Spare;
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
 /// ‖x_i − x_j‖², n×n.
-pub(crate) fn squared_distances(x: MatRef<'_, f64>) -> Mat<f64> {
-    let mut squares = cross_squares(x, x);
+pub(crate) fn squared_distances(x: MatRef<'_, f64>, spare: &Spare) -> Mat<f64> {
+    let mut squares = cross_squares(x, x, spare);
     (0..x.nrows()).for_each(|i| squares[(i, i)] = 0.0);
     squares
 }
@@ -15,10 +16,11 @@ pub(crate) fn squared_distances(x: MatRef<'_, f64>) -> Mat<f64> {
 const ROUNDING: f64 = 1e-13;
 
 /// ‖x_i − a_j‖², n×m.
-pub(crate) fn cross_squares(x: MatRef<'_, f64>, a: MatRef<'_, f64>) -> Mat<f64> {
+pub(crate) fn cross_squares(x: MatRef<'_, f64>, a: MatRef<'_, f64>, spare: &Spare) -> Mat<f64> {
     let norms = |x: MatRef<'_, f64>| -> Vec<f64> { x.row_iter().map(|row| row.squared_norm_l2()).collect() };
     let (left, right) = (norms(x), norms(a));
-    let mut squares = Mat::<f64>::zeros(x.nrows(), a.nrows());
+    let mut squares = spare.take(x.nrows(), a.nrows());
+    squares.par_col_iter_mut().for_each(|mut column| column.fill(0.0));
     add_product(&mut squares, -2.0, x, a.transpose());
     squares.par_col_iter_mut().enumerate().for_each(|(j, column)| {
         column.iter_mut().zip(&left).for_each(|(s, own)| {
@@ -38,7 +40,9 @@ mod tests {
     fn distances_are_those_of_the_differences() {
         let (n, d) = (23, 5);
         let x = Mat::from_fn(n, d, |i, j| 1e3 + ((i * 37 + j * 11) % 17) as f64 / 7.0);
-        let (own, cross) = (squared_distances(x.as_ref()), cross_squares(x.as_ref(), x.as_ref()));
+        let spare = Spare::default();
+        let (own, cross) =
+            (squared_distances(x.as_ref(), &spare), cross_squares(x.as_ref(), x.as_ref(), &spare));
         for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let expected: f64 = (0..d).map(|k| (x[(i, k)] - x[(j, k)]).powi(2)).sum();
             for found in [own[(i, j)], cross[(i, j)]] {

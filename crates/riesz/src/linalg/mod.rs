@@ -9,10 +9,12 @@ pub(crate) mod independent;
 pub(crate) mod k_means;
 pub(crate) mod lu;
 pub(crate) mod quasi_newton;
+pub(crate) mod spare;
 pub mod special;
 
 pub(crate) use cholesky::Cholesky;
 pub(crate) use eigen::Eigen;
+pub(crate) use spare::Spare;
 
 /// Σ a_i b_i.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -7,7 +7,7 @@ use crate::error::{in_range, positive, Error, Result};
 use crate::kernel::ClosedForm;
 use crate::linalg::cholesky::{solve_in_place, DOUBLE};
 use crate::linalg::distances::squared_distances;
-use crate::linalg::Cholesky;
+use crate::linalg::{Cholesky, Spare};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
@@ -30,13 +30,15 @@ const MANY_COLUMNS: usize = 32;
 ///
 /// This is block Gauss–Seidel on (K + λ/(w h))β = (f's targets), and block coordinate ascent in the dual of the problem. One
 /// sweep evaluates each pair of rows once; nothing n×n is ever kept. Every sweep has an order, and so blocks, of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct GaussSeidel {
     /// λ.
     damping: f64,
     /// b: the system of a block costs b³/3, a sweep over n rows n(n + b²/3).
     block: usize,
     seed: Seed,
+    /// Memory of the systems.
+    spare: Spare,
 }
 
 /// The rows of an expansion. Rows of weight zero are predicted but not learnt from.
@@ -90,7 +92,7 @@ impl GaussSeidel {
     pub(crate) fn new(damping: f64, block: usize, seed: Seed) -> Result<Self> {
         positive("ridge", damping)?;
         in_range("block_size", block as f64, block > 0, "positive")?;
-        Ok(Self { damping, block, seed })
+        Ok(Self { damping, block, seed, spare: Spare::default() })
     }
 
     /// Steps of a sweep over the rows of positive weight.
@@ -112,27 +114,27 @@ impl GaussSeidel {
 
     /// The lower triangle of K_BB + λ/(w h).
     fn system(&self, problem: &KernelProblem<'_>, points: &[f32], curvatures: &[f64]) -> Result<Mat<f64>> {
-        let mut k = kernel_matrix(problem.kernel, points)?;
+        let mut k = kernel_matrix(problem.kernel, points, &self.spare)?;
         curvatures.iter().enumerate().for_each(|(i, h)| k[(i, i)] += self.damping / h);
         Ok(k)
     }
 }
 
 /// The lower triangle of K at points in the units of the kernel, in double precision.
-fn kernel_matrix(kernel: &ClosedForm, points: &[f32]) -> Result<Mat<f64>> {
+fn kernel_matrix(kernel: &ClosedForm, points: &[f32], spare: &Spare) -> Result<Mat<f64>> {
     let d = kernel.columns();
     let n = points.len() / d.max(1);
     let radial = kernel.kernel().radial();
     if let Some(radial) = radial.filter(|_| d >= MANY_COLUMNS) {
         let x = Mat::from_fn(n, d, |i, j| f64::from(points[i * d + j]));
-        let mut k = squared_distances(x.as_ref());
+        let mut k = squared_distances(x.as_ref(), spare);
         k.par_col_iter_mut().enumerate().for_each(|(j, column)| {
             let column = column.try_as_col_major_mut().map(|column| column.as_slice_mut());
             column.into_iter().for_each(|s| radial_values(Device::default(), radial, &mut s[j..]));
         });
         return Ok(k);
     }
-    let mut k = Mat::<f64>::zeros(n, n);
+    let mut k = spare.take(n, n);
     k.par_col_iter_mut().enumerate().try_for_each(|(j, column)| {
         let (below, Some(column)) = (&points[j * d..], column.try_as_col_major_mut()) else { return Ok(()) };
         let column = &mut column.as_slice_mut()[j..];
@@ -176,7 +178,7 @@ impl Solver for GaussSeidel {
             (f64::from(residuals[i * c + k]) - self.damping * beta(i, k)) / curvatures[i]
         });
         solve_in_place(factor.lower(), delta.as_mut());
-        drop(factor);
+        self.spare.keep(factor.into_inner());
         let change: Vec<f64> = (0..rows.len() * c).map(|i| delta[(i / c, i % c)]).collect();
         for (i, change) in rows.iter().zip(change.chunks_exact(c)) {
             state.coefficients[i * c..(i + 1) * c].iter_mut().zip(change).for_each(|(b, d)| *b += d);
@@ -239,7 +241,7 @@ mod tests {
                 let c = loss.outputs();
                 let mut residuals = vec![0.0; n * c];
                 loss.residuals(&state.predictions, targets, &weights, &mut residuals);
-                let lower = kernel_matrix(&kernel, &points).unwrap();
+                let lower = kernel_matrix(&kernel, &points, &Spare::default()).unwrap();
                 for (i, residual) in residuals.iter().enumerate() {
                     let own = damping * state.coefficients[i];
                     assert!((f64::from(*residual) - own).abs() < 1e-4, "{name}, {i}: {residual} and {own}");

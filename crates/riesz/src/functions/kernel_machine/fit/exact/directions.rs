@@ -28,7 +28,7 @@ pub(super) fn leading(sample: &Sample, start: &Candidate, grid: &Grid, seed: See
     let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
     let halves = Halves::of(sample, &order, ROWS);
     let at = (&start.kernel, start.factor, start.damping);
-    let whole = halves.judged(&halves.distances(None), grid, at)?;
+    let whole = halves.judged(&halves.distances(None, &grid.spare), grid, at)?;
     let eigen = Eigen::of(covariance(sample).as_ref())?;
     let total: f64 = eigen.values.iter().map(|v| v.max(0.0)).sum();
     SHARES.into_iter().find_map(|share| {
@@ -43,7 +43,7 @@ pub(super) fn leading(sample: &Sample, start: &Candidate, grid: &Grid, seed: See
             return None;
         }
         let directions = Mat::from_fn(d, r, |i, k| eigen.vectors[(i, d - r + k)]);
-        let found = halves.judged(&halves.distances(Some(&directions)), grid, at)?;
+        let found = halves.judged(&halves.distances(Some(&directions), &grid.spare), grid, at)?;
         (found.risk <= AS_WELL * whole.risk).then_some(directions)
     })
 }
@@ -97,6 +97,7 @@ mod tests {
             bandwidth: None,
             dampings: vec![0.01],
             damping: 0.01,
+            spare: std::sync::Arc::default(),
         };
         let start = |sample: &Sample| grid.best(sample, &sample.x).unwrap().unwrap();
         let own = sample(0);

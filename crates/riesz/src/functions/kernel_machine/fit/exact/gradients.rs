@@ -8,6 +8,7 @@ use crate::functions::kernel_machine::metric::Form;
 use crate::linalg::cholesky::{add_product, add_square};
 use crate::linalg::distances::{cross_squares, squared_distances};
 use crate::linalg::lu::product;
+use crate::linalg::Spare;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
@@ -35,14 +36,17 @@ pub(super) fn gradient_products(
     sample: &Sample,
     root: &Mat<f64>,
     settings: &Candidate,
+    spare: &Spare,
 ) -> Result<Option<Mat<f64>>> {
     let Some(radial) = settings.kernel.radial() else { return Ok(None) };
     let z = product(sample.x.as_ref(), root.as_ref());
     let (n, d) = (z.nrows(), z.ncols());
-    let squares = squared_distances(z.as_ref());
-    let kernel = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[])?;
-    let Some((_, beta)) = sample.ridge(kernel, settings.damping) else { return Ok(None) };
-    let slopes = mapped(settings.bandwidth, squares, |s| radial_slopes(Device::default(), radial, s));
+    let squares = squared_distances(z.as_ref(), spare);
+    let kernel = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[], spare)?;
+    let Some((factor, beta)) = sample.ridge(kernel, settings.damping) else { return Ok(None) };
+    spare.keep(factor.into_inner());
+    let slopes = mapped(settings.bandwidth, &squares, spare, |s| radial_slopes(Device::default(), radial, s));
+    spare.keep(squares);
     // Σ_j k'(s_ij) β_j (z_i − z_j) of some outputs from one product: columns β_j z_j and β_j for each.
     let mut square = Mat::<f64>::zeros(d, d);
     let some = (MOST_TERMS / (d + 1)).max(1);
@@ -60,6 +64,7 @@ pub(super) fn gradient_products(
             add_square(&mut square, gradients.as_ref());
         }
     }
+    spare.keep(slopes);
     let square = Mat::from_fn(d, d, |i, j| square[(i.max(j), i.min(j))]);
     Ok(Some(product(product(root.as_ref(), square.as_ref()).as_ref(), root.transpose())))
 }
@@ -76,7 +81,7 @@ fn rounds(
     let mut found: Vec<(Mat<f64>, Candidate)> = vec![(Mat::identity(d, d), start.clone())];
     for round in 0..most {
         let (root, settings) = &found[round];
-        let products = gradient_products(sample, root, settings)?;
+        let products = gradient_products(sample, root, settings, &grid.spare)?;
         let Some(root) = products.and_then(|products| form.root(&products)) else { break };
         let z = product(sample.x.as_ref(), root.as_ref());
         let Some(best) = grid.around(start, &[1.0]).best(sample, &z)? else { break };
@@ -128,7 +133,7 @@ pub(super) fn learn(
         let (learner, judge) = (sample.part(&others), sample.part(&judges));
         let begun = Instant::now();
         let own = match grid.around(start, &[1.0]).best(&learner, &learner.x)? {
-            Some(best) => predicted(&learner, None, &judge, &best).map(|p| judge.losses(&p)),
+            Some(best) => predicted(&learner, None, &judge, &best, &grid.spare).map(|p| judge.losses(&p)),
             None => None,
         };
         let Some(own) = own else { return Ok(None) };
@@ -220,7 +225,8 @@ fn judged(
     let of = |(form, rounds_left): &(Form, Vec<Losses>)| -> Result<Vec<Vec<f64>>> {
         let found = rounds(learner, *form, rounds_left.len(), start, grid)?;
         let losses = found.iter().map_while(|(root, settings)| {
-            predicted(learner, Some(root), judge, settings).map(|predictions| judge.losses(&predictions))
+            predicted(learner, Some(root), judge, settings, &grid.spare)
+                .map(|predictions| judge.losses(&predictions))
         });
         Ok(losses.collect())
     };
@@ -233,16 +239,24 @@ fn predicted(
     root: Option<&Mat<f64>>,
     judge: &Sample,
     settings: &Candidate,
+    spare: &Spare,
 ) -> Option<Mat<f64>> {
     let radial = settings.kernel.radial()?;
-    let values = |squares: Mat<f64>| {
-        mapped(settings.bandwidth, squares, |s| radial_values(Device::default(), radial, s))
+    let values = |x: &Mat<f64>, a: &Mat<f64>| {
+        let squares = cross_squares(x.as_ref(), a.as_ref(), spare);
+        let values =
+            mapped(settings.bandwidth, &squares, spare, |s| radial_values(Device::default(), radial, s));
+        spare.keep(squares);
+        values
     };
     let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
     let (own, other) = (seen(&learner.x), seen(&judge.x));
-    let (_, beta) = learner.ridge(values(squared_distances(own.as_ref())), settings.damping)?;
+    let (factor, beta) = learner.ridge(values(&own, &own), settings.damping)?;
+    spare.keep(factor.into_inner());
     let mut out = Mat::zeros(other.nrows(), beta.ncols());
-    add_product(&mut out, 1.0, values(cross_squares(other.as_ref(), own.as_ref())).as_ref(), beta.as_ref());
+    let cross = values(&other, &own);
+    add_product(&mut out, 1.0, cross.as_ref(), beta.as_ref());
+    spare.keep(cross);
     Some(out)
 }
 
@@ -274,7 +288,7 @@ mod tests {
             let at = |step: [f64; 2]| {
                 let x = Mat::from_fn(all.len(), 2, |i, j| all.x[(i, j)] + step[j]);
                 let moved = Sample { x, ..all.clone() };
-                predicted(&all, Some(&root), &moved, &settings).unwrap()
+                predicted(&all, Some(&root), &moved, &settings, &Spare::default()).unwrap()
             };
             let h = 1e-5;
             let slopes = [[h, 0.0], [0.0, h]].map(|s| (at(s) - at(s.map(|v| -v))) / (2.0 * h));
@@ -282,7 +296,7 @@ mod tests {
                 let at = |i: usize| (0..2).map(|c| slopes[a][(i, c)] * slopes[b][(i, c)]).sum::<f64>();
                 (0..all.len()).map(|i| all.weights[i] * at(i)).sum()
             });
-            let found = gradient_products(&all, &root, &settings).unwrap().unwrap();
+            let found = gradient_products(&all, &root, &settings, &Spare::default()).unwrap().unwrap();
             let gap = (scaled(&found) - scaled(&brute)).norm_max();
             assert!(gap < 1e-6, "{gap}");
         }
@@ -310,7 +324,9 @@ mod tests {
         let root = Mat::identity(2, 2);
         let of = |first: usize, last: usize| {
             let y = Mat::from_fn(all.len(), last - first, |i, c| all.y[(i, first + c)]);
-            gradient_products(&Sample { y, ..all.clone() }, &root, &settings).unwrap().unwrap()
+            gradient_products(&Sample { y, ..all.clone() }, &root, &settings, &Spare::default())
+                .unwrap()
+                .unwrap()
         };
         let (whole, c) = (of(0, all.y.ncols()), all.y.ncols());
         let gap = (&whole - of(0, c / 2) - of(c / 2, c)).norm_max();

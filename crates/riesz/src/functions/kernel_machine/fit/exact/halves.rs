@@ -11,6 +11,7 @@ use crate::kernel::KernelSpec;
 use crate::linalg::cholesky::add_product;
 use crate::linalg::distances::cross_squares;
 use crate::linalg::lu::product;
+use crate::linalg::Spare;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 
@@ -54,6 +55,14 @@ pub(super) struct Distances {
     median: f64,
 }
 
+impl Distances {
+    /// Keeps the memory.
+    fn keep(self, spare: &Spare) {
+        spare.keep(self.own);
+        spare.keep(self.cross);
+    }
+}
+
 impl Halves {
     /// The first `most` rows of each half of an order.
     pub(super) fn of(sample: &Sample, order: &[usize], most: usize) -> Self {
@@ -63,10 +72,10 @@ impl Halves {
     }
 
     /// Of the rows as they are, or mapped by a root.
-    pub(super) fn distances(&self, root: Option<&Mat<f64>>) -> Distances {
+    pub(super) fn distances(&self, root: Option<&Mat<f64>>, spare: &Spare) -> Distances {
         let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
         let (learner, judge) = (seen(&self.learner.x), seen(&self.judge.x));
-        let own = cross_squares(learner.as_ref(), learner.as_ref());
+        let own = cross_squares(learner.as_ref(), learner.as_ref(), spare);
         let few = own.nrows().min(MEDIAN_ROWS);
         let mut pairs: Vec<f64> =
             (0..few).flat_map(|j| (j + 1..few).map(move |i| (i, j))).map(|at| own[at]).collect();
@@ -76,7 +85,7 @@ impl Halves {
             false => pairs.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt(),
         };
         let median = if median > 0.0 { median } else { 1.0 };
-        Distances { cross: cross_squares(judge.as_ref(), learner.as_ref()), own, median }
+        Distances { cross: cross_squares(judge.as_ref(), learner.as_ref(), spare), own, median }
     }
 
     /// What the judges say of kernel ridge regression with these settings.
@@ -90,11 +99,14 @@ impl Halves {
         let bandwidth = grid.bandwidth.unwrap_or(factor * seen.median);
         let radial = kernel.radial()?;
         let values = |squares: &Mat<f64>| {
-            mapped(bandwidth, squares.clone(), |s| radial_values(Device::default(), radial, s))
+            mapped(bandwidth, squares, &grid.spare, |s| radial_values(Device::default(), radial, s))
         };
-        let (_, beta) = self.learner.ridge(values(&seen.own), damping)?;
+        let (system, beta) = self.learner.ridge(values(&seen.own), damping)?;
+        grid.spare.keep(system.into_inner());
         let mut predictions = Mat::zeros(self.judge.len(), beta.ncols());
-        add_product(&mut predictions, 1.0, values(&seen.cross).as_ref(), beta.as_ref());
+        let cross = values(&seen.cross);
+        add_product(&mut predictions, 1.0, cross.as_ref(), beta.as_ref());
+        grid.spare.keep(cross);
         let losses = self.judge.losses(&predictions);
         let risk = self.judge.mean_of(losses.iter().copied());
         let kernel = kernel.clone();
@@ -183,14 +195,17 @@ impl Halves {
             if !may_go_on()? {
                 break;
             }
-            let Some(products) = gradient_products(&self.learner, &root, &settings)? else { break };
+            let Some(products) = gradient_products(&self.learner, &root, &settings, &grid.spare)? else {
+                break;
+            };
             let Some(next) = form.root(&products) else { break };
             root = next;
-            let seen = self.distances(Some(&root));
+            let seen = self.distances(Some(&root), &grid.spare);
             let best = match round {
                 0 => self.refined(&seen, &settings, starts, grid),
                 _ => self.damped(&seen, &settings, grid),
             };
+            seen.keep(&grid.spare);
             let Some(best) = best else { break };
             settings = best;
             found.push((root.clone(), settings.clone()));
@@ -252,7 +267,7 @@ pub(super) fn learn(
     let order = Permutation::new(seed, Stream::Race, BlockIndex(1), sample.len());
     let order: Vec<usize> = order.indices().iter().map(|&i| i as usize).collect();
     let scouts = Halves::of(sample, &order, SCOUTS);
-    let seen = scouts.distances(None);
+    let seen = scouts.distances(None, &grid.spare);
     // Each kernel by itself, the most promising one first: what is better on few rows need not be on many.
     let mut kernels: Vec<&Candidate> = starts.iter().collect();
     kernels.sort_by(|a, b| a.risk.total_cmp(&b.risk));
@@ -267,7 +282,9 @@ pub(super) fn learn(
         return Ok(Some(Found { plain: start.clone(), metric: None }));
     }
     let halves = Halves::of(sample, &order, order.len());
-    let Some(plain) = halves.refined(&halves.distances(None), start, &starts, grid) else { return Ok(None) };
+    let seen = halves.distances(None, &grid.spare);
+    let Some(plain) = halves.refined(&seen, start, &starts, grid) else { return Ok(None) };
+    seen.keep(&grid.spare);
     if sample.x.ncols() < 2 || forms.is_empty() {
         return Ok(Some(Found { plain, metric: None }));
     }
@@ -313,7 +330,7 @@ pub(super) fn learn(
             let (root, settings) = found.swap_remove(round);
             return Ok(Some(Found { plain, metric: Some((root, form, settings)) }));
         }
-        let products = gradient_products(&both, &root, &settings)?;
+        let products = gradient_products(&both, &root, &settings, &grid.spare)?;
         match products.and_then(|products| form.root(&products)) {
             Some(next) => root = next,
             None => return Ok(Some(Found { plain, metric: None })),

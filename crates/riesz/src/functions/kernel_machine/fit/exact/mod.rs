@@ -35,6 +35,7 @@ use halves::least;
 use sample::{log_losses, Sample, MOST_ROUNDED};
 use search::{gram, Candidate, Grid};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 pub(super) use sweeps::{Swept, SWEEPS};
 
 /// Rows on which scalings, kernels and bandwidths are first compared.
@@ -353,7 +354,8 @@ impl Fit<'_> {
         let dampings = ridge.filter(|&damping| damping > 0.0).map_or_else(dampings, |damping| vec![damping]);
         let decided = decided(options, &self.moments, self.rows, &self.weights, 1.0);
         let bandwidth = decided.map(|setting| setting.bandwidth);
-        let grid = Grid { kernels, factors: FACTORS.to_vec(), bandwidth, dampings, damping: 1.0 };
+        let (factors, spare) = (FACTORS.to_vec(), Arc::default());
+        let grid = Grid { kernels, factors, bandwidth, dampings, damping: 1.0, spare };
         let mut start: Option<Start> = None;
         let risk = |found: &[Candidate]| least(found).map_or(f64::INFINITY, |best| best.risk);
         for standard in scalings(options) {

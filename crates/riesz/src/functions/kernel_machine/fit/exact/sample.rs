@@ -3,7 +3,7 @@
 use crate::kernel::ClosedForm;
 use crate::linalg::cholesky::solve_in_place;
 use crate::linalg::lu::product;
-use crate::linalg::{Cholesky, Eigen};
+use crate::linalg::{Cholesky, Eigen, Spare};
 use faer::Mat;
 use std::ops::Range;
 
@@ -211,9 +211,16 @@ impl<'a> LeaveOneOut<'a> {
 
 /// f₋ᵢ(x_i) as by [`LeaveOneOut`], at one λ and from a Cholesky factor of K + λW⁻¹, given the lower triangle of K: of many rows several λ
 /// cost less than one eigendecomposition. `None` also where the matrix is not positive definite.
-pub(super) fn left_out_at(kernel: Mat<f64>, sample: &Sample, damping: f64) -> Option<Mat<f64>> {
-    let (factor, beta) = sample.ridge(kernel, damping)?;
-    sample.left_out(&beta, &factor.inverse_diagonal(), damping)
+pub(super) fn left_out_at(
+    kernel: &Mat<f64>,
+    sample: &Sample,
+    damping: f64,
+    spare: &Spare,
+) -> Option<Mat<f64>> {
+    let (factor, beta) = sample.ridge(spare.copy(kernel), damping)?;
+    let left_out = sample.left_out(&beta, &factor.inverse_diagonal(), damping);
+    spare.keep(factor.into_inner());
+    left_out
 }
 
 #[cfg(test)]
@@ -230,7 +237,7 @@ mod tests {
     }
 
     fn kernel(x: &Mat<f64>) -> Mat<f64> {
-        let squares = squared_distances(x.as_ref());
+        let squares = squared_distances(x.as_ref(), &Spare::default());
         Mat::from_fn(x.nrows(), x.nrows(), |i, j| (-squares[(i, j)]).exp())
     }
 
@@ -241,7 +248,7 @@ mod tests {
         let path = LeaveOneOut::new(kernel(&all.x), &all).unwrap();
         for damping in [1e-2, 1.0] {
             let left_out = path.left_out(damping).unwrap();
-            let again = left_out_at(kernel(&all.x), &all, damping).unwrap();
+            let again = left_out_at(&kernel(&all.x), &all, damping, &Spare::default()).unwrap();
             assert!((&left_out - again).norm_max() < 1e-10);
             for i in 0..all.len() {
                 let others: Vec<usize> = (0..all.len()).filter(|j| *j != i || all.shares[i] < 1.0).collect();

@@ -7,9 +7,11 @@ use crate::error::Result;
 use crate::functions::geometry::median_distance;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::linalg::distances::squared_distances;
+use crate::linalg::Spare;
 use crate::random::Seed;
 use faer::Mat;
 use rayon::prelude::*;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Rows up to which one eigendecomposition for all dampings is cheaper than a factor for each of some of them.
@@ -48,6 +50,8 @@ pub(super) struct Grid {
     pub dampings: Vec<f64>,
     /// Where the damping of many rows is looked for first: all are compared of few rows alone.
     pub damping: f64,
+    /// Memory that all searches share.
+    pub spare: Arc<Spare>,
 }
 
 impl Grid {
@@ -63,7 +67,7 @@ impl Grid {
         let (n, d) = (x.nrows(), x.ncols());
         let points: Vec<f32> = (0..n * d).map(|i| x[(i / d, i % d)] as f32).collect();
         let weights: Vec<f32> = sample.weights.iter().map(|&w| w as f32).collect();
-        let squares = squared_distances(x.as_ref());
+        let squares = squared_distances(x.as_ref(), &self.spare);
         let rows = Rows::single(&points, d)?;
         let mut settings = Vec::new();
         for kernel in &self.kernels {
@@ -76,10 +80,14 @@ impl Grid {
             settings.extend(bandwidths.into_iter().map(|(bandwidth, factor)| (kernel, bandwidth, factor)));
         }
         let at = |(kernel, bandwidth, factor): (&KernelSpec, f64, f64)| {
-            let k = kernel_matrix(kernel, bandwidth, &squares, &points)?;
+            let k = kernel_matrix(kernel, bandwidth, &squares, &points, &self.spare)?;
             let best = match n <= FEW_ROWS {
                 true => LeaveOneOut::new(k, sample).and_then(|path| self.damped(&path, sample)),
-                false => self.nearby(&k, sample),
+                false => {
+                    let best = self.nearby(&k, sample);
+                    self.spare.keep(k);
+                    best
+                }
             };
             let kernel = kernel.clone();
             Ok(best.map(|(damping, losses, risk)| Candidate {
@@ -96,6 +104,7 @@ impl Grid {
             true => settings.into_par_iter().map(at).collect::<Result<_>>()?,
             false => settings.into_iter().map(at).collect::<Result<_>>()?,
         };
+        self.spare.keep(squares);
         Ok(tried.into_iter().flatten().reduce(|best, next| if next.risk < best.risk { next } else { best }))
     }
 
@@ -170,7 +179,7 @@ impl Grid {
     fn nearby(&self, kernel: &Mat<f64>, sample: &Sample) -> Option<Damped> {
         let at = |i: usize| {
             let damping = *self.dampings.get(i)?;
-            judged(sample, damping, &left_out_at(kernel.clone(), sample, damping)?)
+            judged(sample, damping, &left_out_at(kernel, sample, damping, &self.spare)?)
         };
         let start = self.dampings.partition_point(|&d| d < 0.99 * self.damping).min(self.dampings.len() - 1);
         let mut best = at(start);
@@ -212,10 +221,11 @@ pub(super) fn kernel_matrix(
     bandwidth: f64,
     squares: &Mat<f64>,
     points: &[f32],
+    spare: &Spare,
 ) -> Result<Mat<f64>> {
     let n = squares.nrows();
     if let Some(radial) = kernel.radial() {
-        return Ok(mapped(bandwidth, squares.clone(), |s| radial_values(Device::default(), radial, s)));
+        return Ok(mapped(bandwidth, squares, spare, |s| radial_values(Device::default(), radial, s)));
     }
     let kernel = ClosedForm::new(kernel.clone(), bandwidth, Scaling::identity(points.len() / n.max(1)))?;
     let mut inputs = Vec::with_capacity(points.len());
@@ -224,16 +234,22 @@ pub(super) fn kernel_matrix(
 }
 
 /// What `map` makes of squared distances, column by column, in units of the bandwidth.
-pub(super) fn mapped(bandwidth: f64, mut squares: Mat<f64>, map: impl Fn(&mut [f64]) + Sync) -> Mat<f64> {
+pub(super) fn mapped(
+    bandwidth: f64,
+    squares: &Mat<f64>,
+    spare: &Spare,
+    map: impl Fn(&mut [f64]) + Sync,
+) -> Mat<f64> {
     let unit = 1.0 / (bandwidth * bandwidth);
-    squares.par_col_iter_mut().for_each(|column| {
+    let mut values = spare.take(squares.nrows(), squares.ncols());
+    values.par_col_iter_mut().enumerate().for_each(|(j, column)| {
         if let Some(column) = column.try_as_col_major_mut() {
             let column = column.as_slice_mut();
-            column.iter_mut().for_each(|s| *s *= unit);
+            column.iter_mut().zip(squares.col_as_slice(j)).for_each(|(v, s)| *v = unit * s);
             map(column);
         }
     });
-    squares
+    values
 }
 
 /// The lower triangle of K at points in the units of the kernel.
