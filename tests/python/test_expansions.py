@@ -1,5 +1,6 @@
 """Kernel expansions over all of some thousand rows, by sweeps."""
 
+import json
 import pickle
 import time
 
@@ -122,7 +123,7 @@ def _images(n, columns=160, seed=5):
 
 
 def test_classes_of_many_columns_are_told_apart_in_few_directions(tmp_path):
-    """The rows of the model are those directions; the metric is that of the columns."""
+    """The rows of the model are those directions, in bfloat16; the metric is that of the columns."""
     X, y = _images(3_000)
     model = KernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert model.loss_ == "least_squares"
@@ -145,6 +146,32 @@ def test_classes_of_many_columns_are_told_apart_in_few_directions(tmp_path):
     )
     with pytest.raises(ValueError, match="160"):
         model.predict(test[:, :80])
+    header, points = _contents(tmp_path / "model.riesz")
+    assert header["machine"]["rounded"]
+    assert not (points.view(np.uint32) & 0xFFFF).any()
+
+
+def _contents(path):
+    """The header of a model file and the points of its kernel."""
+    raw = path.read_bytes()
+    start = 8 + int.from_bytes(raw[:8], "little")
+    entries = json.loads(raw[8:start])
+    first, last = entries["points"]["data_offsets"]
+    points = np.frombuffer(raw[start + first : start + last], np.float32)
+    return json.loads(entries["__metadata__"]["riesz"]), points
+
+
+def test_only_classes_in_few_directions_are_rounded(tmp_path):
+    """Not numbers, nor classes of few columns."""
+    X, y = _table(2_100, 40)
+    for name, model in (
+        ("numbers", KernelRegressor(random_state=0).fit(X, y)),
+        ("classes", KernelClassifier(random_state=0).fit(X, y > 0.5)),
+    ):
+        model.save(tmp_path / name)
+        header, points = _contents(tmp_path / name)
+        assert not header["machine"]["rounded"]
+        assert (points.view(np.uint32) & 0xFFFF).any()
 
 
 def test_classes_whose_columns_are_all_needed_keep_them():

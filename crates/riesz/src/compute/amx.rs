@@ -182,10 +182,20 @@ pub(crate) fn add_products(packed: &Packed, rows: usize, i: usize, blocks: &mut 
     let _ = (packed, rows, i, blocks);
 }
 
+/// Without an operating system interface we know, there are no tiles.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub(super) mod tiles {
+    pub(in crate::compute) const PRODUCT: Option<super::super::inner_products::Product> = None;
+}
+
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod tiles {
+pub(super) mod tiles {
+    use super::super::inner_products::{multiply, Product};
     use super::{step_size, Packed, BLOCK, LANES, STEPS, TILE_ROWS, TILE_SIZE};
     use std::arch::asm;
+
+    /// Products of rows and points.
+    pub(in crate::compute) const PRODUCT: Option<Product> = Some(multiply);
 
     #[repr(C, align(64))]
     struct Configuration([u8; 64]);
@@ -205,12 +215,30 @@ mod tiles {
 
     static CONFIGURATION: Configuration = configuration();
 
-    pub(super) unsafe fn add_products(packed: &Packed, rows: usize, i: usize, blocks: &mut [&mut [f32]]) {
-        let step = step_size(packed.features);
-        // SAFETY: AMX is available (the caller's promise); the configuration is 64 valid bytes. Between
-        // `ldtilecfg` and `tilerelease` no other code of this thread uses tile registers.
+    /// Takes the tile registers of this thread. Until [`release`] it runs no other code that uses them.
+    #[inline(always)]
+    pub(in crate::compute) unsafe fn configure() {
+        // SAFETY: AMX is available (the caller's promise); the configuration is 64 valid bytes.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) CONFIGURATION.0.as_ptr(), options(nostack, readonly));
+        }
+    }
+
+    /// Gives the tile registers back.
+    #[inline(always)]
+    pub(in crate::compute) unsafe fn release() {
+        // SAFETY: as for `configure`.
+        unsafe {
+            asm!("tilerelease", options(nostack, nomem));
+        }
+    }
+
+    pub(super) unsafe fn add_products(packed: &Packed, rows: usize, i: usize, blocks: &mut [&mut [f32]]) {
+        let step = step_size(packed.features);
+        // SAFETY: AMX is available (the caller's promise). Between configuration and release no other code of this thread
+        // uses tile registers.
+        unsafe {
+            configure();
             for first in (0..rows.div_ceil(TILE_ROWS)).step_by(STEPS) {
                 let steps = (rows.div_ceil(TILE_ROWS) - first).min(STEPS);
                 let at = |base: &[u16], j: usize| base.as_ptr().add(first * step + 2 * j * TILE_SIZE);
@@ -221,7 +249,7 @@ mod tiles {
                     }
                 }
             }
-            asm!("tilerelease", options(nostack, nomem));
+            release();
         }
     }
 
@@ -258,6 +286,45 @@ mod tiles {
                 c0 = in(reg) c,
                 c1 = in(reg) c.add(LANES * BLOCK),
                 stride = in(reg) 4 * BLOCK,
+                row = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// 64 points by sixteen rows of C = A B over `steps` steps of 32 columns: four tiles of A, which follow each other, meet one of B in
+    /// every step, and the four tiles of C are 64 runs of sixteen numbers.
+    #[inline(always)]
+    pub(in crate::compute) unsafe fn multiply_strip(a: *const u16, b: *const u16, c: *mut f32, steps: usize) {
+        // SAFETY: a holds four tiles for each of `steps` ≥ 1 steps, b one; c holds 64×16 numbers.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "2:",
+                "tileloadd tmm4, [{b} + {row}*1]",
+                "tileloadd tmm5, [{a} + {row}*1]",
+                "tdpbf16ps tmm0, tmm5, tmm4",
+                "tileloadd tmm6, [{a} + {row}*1 + 1024]",
+                "tdpbf16ps tmm1, tmm6, tmm4",
+                "tileloadd tmm7, [{a} + {row}*1 + 2048]",
+                "tdpbf16ps tmm2, tmm7, tmm4",
+                "tileloadd tmm5, [{a} + {row}*1 + 3072]",
+                "tdpbf16ps tmm3, tmm5, tmm4",
+                "add {a}, 4096",
+                "add {b}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{c} + {row}*1], tmm0",
+                "tilestored [{c} + {row}*1 + 1024], tmm1",
+                "tilestored [{c} + {row}*1 + 2048], tmm2",
+                "tilestored [{c} + {row}*1 + 3072], tmm3",
+                a = inout(reg) a => _,
+                b = inout(reg) b => _,
+                c = in(reg) c,
                 row = in(reg) 64_usize,
                 steps = inout(reg) steps => _,
                 options(nostack),

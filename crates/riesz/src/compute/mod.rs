@@ -16,6 +16,7 @@ mod explicit;
 mod exponential;
 mod gram;
 mod hadamard;
+mod inner_products;
 mod kernel_sums;
 mod lanes;
 mod mixed;
@@ -37,9 +38,10 @@ pub use gram::{Gram, GramSample, GramScratch};
 pub(crate) use kernel_sums::{
     exact_log_sum, polynomial, squared_distances, CentreBlock, PackedBlock, CENTRES, POWERS, QUERIES,
 };
+pub(crate) use lanes::to_bf16;
 pub(crate) use mixed::{mixed_add, mixed_dot, Triangle};
 pub use path::Path;
-pub(crate) use radial::{add_radial_sums, radial_slopes, radial_values, Radial};
+pub(crate) use radial::{add_radial_sums, radial_slopes, radial_values, Pairs, Radial};
 pub use structured::StructuredBlock;
 pub(crate) use symmetric::{packed, symmetric_product, symmetric_update};
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};

@@ -13,7 +13,7 @@ pub enum Path {
     Avx2,
     /// AVX-512 (F, BW, DQ, VL).
     Avx512,
-    /// AVX-512 with AMX tiles: Gram matrices in bfloat16 with single-precision accumulation.
+    /// AVX-512 with AMX tiles: Gram matrices, and products of numbers that are bfloat16, with single-precision accumulation.
     Amx,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, so that nothing cancels
 //! between points that are close; those of many columns are ‖x‖² + ‖a‖² − 2⟨x, a⟩, half the work, for smooth kernels and where norms are so
-//! small that little cancels (‖·‖² ≤ [`NEAR`] in units of the kernel). Values are in single, weights and sums in double precision, since the weights of
+//! small that little cancels (‖·‖² ≤ [`NEAR`] in units of the kernel); of bfloat16 numbers they are multiplied on AMX tiles where there are any. Values are in single, weights and sums in double precision, since the weights of
 //! a wide kernel are large and cancel (of many outputs, sums of eight terms are in single precision). Sums run in the order of the points: how rows are shared among threads changes no digit.
 
 use super::exponential::exp_of_negative;
+use super::inner_products::{product_on, OnTiles, Product};
 use super::lanes::{on_device, Kernel, Lanes, LANES};
 use super::Device;
 
@@ -141,30 +142,41 @@ impl Kernel for Slopes<'_> {
     }
 }
 
-/// out_ic += Σ_j w_jc k(‖x_i − a_j‖²): rows x (n×d) and points a (m×d) in the units of the kernel, weights w (m×C), all row-major.
+/// Rows x (n×d) and points a (m×d) in the units of the kernel, row-major.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs<'a> {
+    /// d.
+    pub columns: usize,
+    pub x: &'a [f32],
+    pub points: &'a [f32],
+    /// Whether all numbers are bfloat16. It is said and not looked for, so that a row's bits do not depend on the others.
+    pub rounded: bool,
+}
+
+/// out_ic += Σ_j w_jc k(‖x_i − a_j‖²) for weights w (m×C), row-major.
 pub(crate) fn add_radial_sums(
     device: Device,
     radial: Radial,
-    columns: usize,
-    (x, points): (&[f32], &[f32]),
+    pairs: Pairs<'_>,
     weights: &[f64],
     out: &mut [f64],
 ) {
-    let m = points.len() / columns.max(1);
-    if columns == 0 || m == 0 || x.is_empty() {
+    let m = pairs.points.len() / pairs.columns.max(1);
+    if pairs.columns == 0 || m == 0 || pairs.x.is_empty() {
         return;
     }
     let outputs = weights.len() / m;
-    debug_assert!(weights.len() == m * outputs && out.len() * columns == x.len() * outputs);
-    on_device(device, Sums { radial, columns, outputs, x, points, weights, out });
+    debug_assert!(weights.len() == m * outputs && out.len() * pairs.columns == pairs.x.len() * outputs);
+    let product = product_on(device).filter(|_| pairs.rounded);
+    on_device(device, Sums { radial, pairs, product, outputs, weights, out });
 }
 
 struct Sums<'a> {
     radial: Radial,
-    columns: usize,
+    pairs: Pairs<'a>,
+    /// How tiles are multiplied, where products are on tiles.
+    product: Option<Product>,
     outputs: usize,
-    x: &'a [f32],
-    points: &'a [f32],
     weights: &'a [f64],
     out: &'a mut [f64],
 }
@@ -239,29 +251,34 @@ impl Kernel for Sums<'_> {
     }
 }
 
+/// Values of a tile of points, aligned as lanes and tiles want them.
+#[repr(align(64))]
+struct TileOfValues([[f32; LANES]; POINTS]);
+
 impl Sums<'_> {
     #[inline(always)]
     unsafe fn all<L: Lanes, P: Profile>(self) {
-        let (d, c) = (self.columns, self.outputs);
-        let groups = (self.x.len() / d).div_ceil(LANES);
-        // Columns of sixteen rows after each other; rows that are not there are zeros.
-        let mut lanes = vec![0.0_f32; groups * LANES * d];
-        for (i, row) in self.x.chunks_exact(d).enumerate() {
-            let group = &mut lanes[i / LANES * LANES * d..];
-            row.iter().enumerate().for_each(|(j, x)| group[j * LANES + i % LANES] = *x);
-        }
+        let (Pairs { columns: d, x, points, .. }, c) = (self.pairs, self.outputs);
+        let lanes = side_by_side(x, d);
         let by_products = P::SMOOTH && d >= MANY_COLUMNS;
-        let [row_norms, point_norms] = match by_products {
-            true => [squared_norms(self.x, d), squared_norms(self.points, d)],
-            false => [Vec::new(), Vec::new()],
-        };
-        let (mut values, mut short) = ([[0.0_f32; LANES]; POINTS], Vec::new());
-        let tiles = self.points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)).enumerate();
-        for (tile, (points, weights)) in tiles {
+        let norm_columns = if by_products { d } else { 0 };
+        // SAFETY: the instructions are those of L.
+        let row_norms = unsafe { squared_norms::<L>(x, norm_columns) };
+        let mut on_tiles =
+            self.product.filter(|_| by_products).map(|product| OnTiles::new(product, d, &lanes));
+        let (mut values, mut short) = (TileOfValues([[0.0; LANES]; POINTS]), Vec::new());
+        let mut sums = vec![[0.0; LANES]; c];
+        for (points, weights) in points.chunks(POINTS * d).zip(self.weights.chunks(POINTS * c)) {
             let count = points.len() / d;
+            // SAFETY: as above.
+            let point_norms = unsafe { squared_norms::<L>(points, norm_columns) };
+            let far = point_norms.iter().any(is_large);
+            if let Some(on_tiles) = &mut on_tiles {
+                on_tiles.take(points);
+            }
             if c >= MANY_OUTPUTS {
-                short.clear();
-                (0..c).for_each(|k| short.extend(weights.iter().skip(k).step_by(c).map(|w| *w as f32)));
+                short.resize(c * count, 0.0);
+                transpose(weights, c, &mut short);
             }
             let rows = lanes.chunks_exact(LANES * d).zip(self.out.chunks_mut(LANES * c)).enumerate();
             for (group, (x, out)) in rows {
@@ -269,28 +286,84 @@ impl Sums<'_> {
                 unsafe {
                     if by_products {
                         let own = &row_norms[group * LANES..row_norms.len().min((group + 1) * LANES)];
-                        let others = &point_norms[tile * POINTS..][..count];
-                        fill_by_products::<L, P>(x, points, (own, others), &mut values[..count]);
+                        let norms = (own, &point_norms[..]);
+                        match &on_tiles {
+                            Some(on_tiles) => {
+                                on_tiles.multiply(group, &mut values.0);
+                                finish_products::<L, P>(norms, &mut values.0[..count]);
+                            }
+                            None => fill::<L, P, Products>(x, points, norms, &mut values.0[..count]),
+                        }
+                        if far || own.iter().any(is_large) {
+                            fill_again::<L, P>(x, points, norms, &mut values.0[..count]);
+                        }
                     } else {
-                        fill::<L, P, Differences>(x, points, (&[0.0; LANES], &[]), &mut values[..count]);
+                        fill::<L, P, Differences>(x, points, (&[], &[]), &mut values.0[..count]);
                     }
                 }
                 match c {
                     // SAFETY: the instructions are those of L.
                     MANY_OUTPUTS.. => unsafe {
-                        add_weighted_shortly::<L>(&values[..count], &short, out);
+                        add_weighted_shortly::<L>(&values.0[..count], &short, &mut sums, out);
                     },
-                    _ => add_weighted(&values[..count], weights, c, out),
+                    _ => add_weighted(&values.0[..count], weights, c, out),
                 }
             }
         }
     }
 }
 
-/// ‖x‖² of rows.
-fn squared_norms(rows: &[f32], d: usize) -> Vec<f32> {
-    let square = |v: &f32| f64::from(*v) * f64::from(*v);
-    rows.chunks_exact(d).map(|x| x.iter().map(square).sum::<f64>() as f32).collect()
+/// Weights m×C in single precision, as C×m.
+#[inline(always)]
+fn transpose(weights: &[f64], outputs: usize, short: &mut [f32]) {
+    let m = short.len() / outputs;
+    for (j, weights) in weights.chunks_exact(outputs).enumerate() {
+        short[j..].iter_mut().step_by(m).zip(weights).for_each(|(short, w)| *short = *w as f32);
+    }
+}
+
+/// Columns of sixteen rows after each other; rows that are not there are zeros.
+#[inline(always)]
+fn side_by_side(x: &[f32], d: usize) -> Vec<f32> {
+    let mut lanes = vec![0.0_f32; (x.len() / d).div_ceil(LANES) * LANES * d];
+    for (i, row) in x.chunks_exact(d).enumerate() {
+        let group = &mut lanes[i / LANES * LANES * d..];
+        row.iter().enumerate().for_each(|(j, x)| group[j * LANES + i % LANES] = *x);
+    }
+    lanes
+}
+
+/// ‖x‖² of rows of d columns, in sixteen sums in double precision; nothing for d = 0.
+#[inline(always)]
+unsafe fn squared_norms<L: Lanes>(rows: &[f32], d: usize) -> Vec<f32> {
+    if d == 0 {
+        return Vec::new();
+    }
+    let mut norms = Vec::with_capacity(rows.len() / d);
+    for row in rows.chunks_exact(d) {
+        let (runs, rest) = row.as_chunks::<LANES>();
+        let (mut sums, mut last) = ([0.0_f64; LANES], [0.0; LANES]);
+        last[..rest.len()].copy_from_slice(rest);
+        // SAFETY: runs of lanes, and instructions as the caller says.
+        unsafe {
+            for run in runs {
+                L::load(run.as_ptr()).add_squares_to(sums.as_mut_ptr());
+            }
+            L::load(last.as_ptr()).add_squares_to(sums.as_mut_ptr());
+        }
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            (0..width).for_each(|i| sums[i] += sums[i + width]);
+        }
+        norms.push(sums[0] as f32);
+    }
+    norms
+}
+
+/// Whether distances of a row or point of this squared norm are by differences.
+fn is_large(norm: &f32) -> bool {
+    norm.is_nan() || *norm > NEAR
 }
 
 /// out_ic += Σ_j w_jc v_ji for sixteen rows i, or fewer.
@@ -305,29 +378,65 @@ fn add_weighted(values: &[[f32; LANES]], weights: &[f64], c: usize, out: &mut [f
     }
 }
 
-/// The same for many outputs, by weights c×m: sums of [`SHORT`] terms in single precision, whose rounding is that of the values, are added in double precision.
+/// The same for C outputs, by weights C×m: sums of [`SHORT`] terms in single precision, whose rounding is that of the values, are added in double
+/// precision, in `sums`.
 ///
 /// # Safety
 /// As [`Lanes`].
 #[inline(always)]
-unsafe fn add_weighted_shortly<L: Lanes>(values: &[[f32; LANES]], weights: &[f32], out: &mut [f64]) {
-    let c = weights.len() / values.len();
-    for (k, weights) in weights.chunks_exact(values.len()).enumerate() {
-        let mut sums = [0.0_f64; LANES];
-        for (values, weights) in values.chunks(SHORT).zip(weights.chunks(SHORT)) {
-            let mut short = [0.0_f32; LANES];
-            // SAFETY: runs of lanes, and instructions as the caller says.
-            unsafe {
-                let mut sum = L::splat(0.0);
-                for (values, w) in values.iter().zip(weights) {
-                    sum = L::load(values.as_ptr()).mul_add(L::splat(*w), sum);
+unsafe fn add_weighted_shortly<L: Lanes>(
+    values: &[[f32; LANES]],
+    weights: &[f32],
+    sums: &mut [[f64; LANES]],
+    out: &mut [f64],
+) {
+    let (m, c) = (values.len(), sums.len());
+    sums.fill([0.0; LANES]);
+    for (part, values) in values.chunks(SHORT).enumerate() {
+        let mut k = 0;
+        while k < c {
+            let (weights, sums) = (&weights[k * m + part * SHORT..], &mut sums[k..]);
+            // SAFETY: there are weights of these values for as many outputs as are taken together.
+            k += unsafe {
+                match c - k {
+                    4.. => add_terms::<L, 4>(values, weights, m, sums),
+                    2 | 3 => add_terms::<L, 2>(values, weights, m, sums),
+                    _ => add_terms::<L, 1>(values, weights, m, sums),
                 }
-                sum.store(short.as_mut_ptr());
-            }
-            sums.iter_mut().zip(&short).for_each(|(sum, &short)| *sum += f64::from(short));
+            };
         }
-        out.iter_mut().skip(k).step_by(c).zip(sums).for_each(|(out, sum)| *out += sum);
     }
+    for (i, out) in out.chunks_exact_mut(c).enumerate() {
+        out.iter_mut().zip(&*sums).for_each(|(out, sum)| *out += sum[i]);
+    }
+}
+
+/// Adds a few terms to N sums of sixteen, whose weights are m apart; N.
+///
+/// # Safety
+/// As [`Lanes`]; there are N runs of weights, the last as long as `values`, and as many sums.
+#[inline(always)]
+unsafe fn add_terms<L: Lanes, const N: usize>(
+    values: &[[f32; LANES]],
+    weights: &[f32],
+    m: usize,
+    sums: &mut [[f64; LANES]],
+) -> usize {
+    debug_assert!(weights.len() >= (N - 1) * m + values.len() && sums.len() >= N);
+    // SAFETY: as the caller says.
+    unsafe {
+        let mut short = [L::splat(0.0); N];
+        for (j, value) in values.iter().enumerate() {
+            let value = L::load(value.as_ptr());
+            for (k, short) in short.iter_mut().enumerate() {
+                *short = value.mul_add(L::splat(*weights.as_ptr().add(k * m + j)), *short);
+            }
+        }
+        for (short, sums) in short.iter().zip(sums) {
+            short.add_to(sums.as_mut_ptr());
+        }
+    }
+    N
 }
 
 /// How the squared distances of sixteen rows from N points are found; `own` are the squared norms of the rows, `norms` those of the points.
@@ -400,37 +509,58 @@ impl Squares for Products {
                 first = last;
             }
             for (p, product) in products.iter_mut().enumerate() {
-                let sum = own.add(L::splat(*norms.add(p)));
-                *product = product.mul_add(L::splat(-2.0), sum).max(L::splat(0.0));
+                *product = square::<L>(*product, own, *norms.add(p));
             }
             products
         }
     }
 }
 
-/// [`fill`] by products; by differences for rows and points of large norms. A value depends on its own row and point alone.
+/// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
 #[inline(always)]
-unsafe fn fill_by_products<L: Lanes, P: Profile>(
+unsafe fn square<L: Lanes>(product: L, own: L, norm: f32) -> L {
+    // SAFETY: the caller runs with the instructions of `L`.
+    unsafe { product.mul_add(L::splat(-2.0), own.add(L::splat(norm))).max(L::splat(0.0)) }
+}
+
+/// k in place of products ⟨x, a⟩.
+#[inline(always)]
+unsafe fn finish_products<L: Lanes, P: Profile>((own, norms): (&[f32], &[f32]), values: &mut [[f32; LANES]]) {
+    let own = padded(own);
+    // SAFETY: runs of lanes, and instructions as the caller says.
+    unsafe {
+        let own = L::load(own.as_ptr());
+        for (value, norm) in values.iter_mut().zip(norms) {
+            P::of(square::<L>(L::load(value.as_ptr()), own, *norm)).store(value.as_mut_ptr());
+        }
+    }
+}
+
+/// Sixteen norms; of rows that are not there, zero.
+#[inline(always)]
+fn padded(own: &[f32]) -> [f32; LANES] {
+    let mut norms = [0.0; LANES];
+    norms[..own.len()].copy_from_slice(own);
+    norms
+}
+
+/// Values of rows and points of large norms, found by products, once more by differences. A value depends on its own row and point alone.
+#[inline(always)]
+unsafe fn fill_again<L: Lanes, P: Profile>(
     x: &[f32],
     points: &[f32],
     (own, norms): (&[f32], &[f32]),
     out: &mut [[f32; LANES]],
 ) {
-    let mut row_norms = [0.0; LANES];
-    row_norms[..own.len()].copy_from_slice(own);
-    let large = |norm: &f32| norm.is_nan() || *norm > NEAR;
+    let mut other = [[0.0; LANES]; POINTS];
     // SAFETY: as the caller says.
     unsafe {
-        fill::<L, P, Products>(x, points, (&row_norms, norms), out);
-        if own.iter().chain(norms).any(large) {
-            let mut other = [[0.0; LANES]; POINTS];
-            fill::<L, P, Differences>(x, points, (&row_norms, &[]), &mut other[..out.len()]);
-            for ((out, other), norm) in out.iter_mut().zip(&other).zip(norms) {
-                for (i, own) in own.iter().enumerate() {
-                    if large(own) || large(norm) {
-                        out[i] = other[i];
-                    }
-                }
+        fill::<L, P, Differences>(x, points, (&[], &[]), &mut other[..out.len()]);
+    }
+    for ((out, other), norm) in out.iter_mut().zip(&other).zip(norms) {
+        for (i, own) in own.iter().enumerate() {
+            if is_large(own) || is_large(norm) {
+                out[i] = other[i];
             }
         }
     }
@@ -444,10 +574,10 @@ unsafe fn fill_by_products<L: Lanes, P: Profile>(
 unsafe fn fill<L: Lanes, P: Profile, S: Squares>(
     x: &[f32],
     points: &[f32],
-    (own, norms): (&[f32; LANES], &[f32]),
+    (own, norms): (&[f32], &[f32]),
     out: &mut [[f32; LANES]],
 ) {
-    let (d, count) = (x.len() / LANES, out.len());
+    let (d, count, own) = (x.len() / LANES, out.len(), padded(own));
     // SAFETY: as the caller says.
     unsafe {
         let (x, own, to) = (x.as_ptr(), L::load(own.as_ptr()), out.as_mut_ptr().cast::<f32>());
@@ -491,6 +621,8 @@ unsafe fn kernels<L: Lanes, P: Profile, S: Squares, const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::inner_products::tests::emulated;
+    use super::super::to_bf16;
     use super::*;
 
     #[test]
@@ -526,6 +658,19 @@ mod tests {
         }
     }
 
+    /// Sums of numbers that are not rounded.
+    fn add_sums(
+        device: Device,
+        radial: Radial,
+        columns: usize,
+        (x, points): (&[f32], &[f32]),
+        weights: &[f64],
+        out: &mut [f64],
+    ) {
+        let pairs = Pairs { columns, x, points, rounded: false };
+        add_radial_sums(device, radial, pairs, weights, out);
+    }
+
     fn number(i: usize) -> f32 {
         ((i * 37 + i * i % 11) % 101) as f32 / 40.0 - 1.2
     }
@@ -542,7 +687,7 @@ mod tests {
                 let weights: Vec<f64> = (0..m * c).map(|i| f64::from(number(i + 3))).collect();
                 for radial in ALL {
                     let mut out = vec![1.0; n * c];
-                    add_radial_sums(device, radial, d, (&x, &points), &weights, &mut out);
+                    add_sums(device, radial, d, (&x, &points), &weights, &mut out);
                     for (i, x) in x.chunks_exact(d).enumerate() {
                         for k in 0..c {
                             let norm = |x: &[f32]| x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
@@ -579,7 +724,7 @@ mod tests {
                     for (j, a) in points.chunks_exact(d).enumerate() {
                         for (i, x) in points.chunks_exact(d).enumerate() {
                             let mut out = [0.0];
-                            add_radial_sums(device, radial, d, (x, a), &[1.0], &mut out);
+                            add_sums(device, radial, d, (x, a), &[1.0], &mut out);
                             let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
                             let expected = radial.value(x.iter().zip(a).map(square).sum());
                             assert!(
@@ -604,7 +749,7 @@ mod tests {
             let own = &rows[..d];
             for x in rows.chunks_exact(d) {
                 let mut out = [0.0];
-                add_radial_sums(device, radial, d, (x, own), &[1.0], &mut out);
+                add_sums(device, radial, d, (x, own), &[1.0], &mut out);
                 let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
                 let expected = radial.value(x.iter().zip(own).map(square).sum());
                 assert!((out[0] - expected).abs() < 1e-5, "{device} {radial:?}: {} {expected}", out[0]);
@@ -631,13 +776,66 @@ mod tests {
         for device in Device::available() {
             let of = |x: &[f32]| {
                 let mut out = vec![0.0; x.len() / d];
-                add_radial_sums(device, Radial::Once, d, (x, &points), &weights, &mut out);
+                add_sums(device, Radial::Once, d, (x, &points), &weights, &mut out);
                 out
             };
             let together = of(&x);
             let alone: Vec<f64> = x.chunks_exact(5 * d).flat_map(of).collect();
             assert_eq!(together, alone, "{device}");
             assert_eq!(of(&vec![1e3; d]), [0.0], "{device}");
+        }
+    }
+
+    /// Rounded numbers on every path, and by tiles that are emulated, where sizes are around those of tiles; one row and one point are far out.
+    #[test]
+    fn sums_of_rounded_numbers_are_those_of_the_formula() {
+        for d in [32, 33, 88, 100] {
+            for m in [1, 5, 16, 255, 256, 257, 600] {
+                for n in [1, 15, 16, 33] {
+                    let mut x: Vec<f32> = (0..n * d).map(|i| to_bf16(0.3 * number(i))).collect();
+                    let mut points: Vec<f32> = (0..m * d).map(|i| to_bf16(0.3 * number(i + 5))).collect();
+                    x[(n - 1) * d..].iter_mut().for_each(|v| *v = to_bf16(*v + 3.0));
+                    points[..d].iter_mut().for_each(|v| *v = to_bf16(*v + 3.0));
+                    for radial in [Radial::Gaussian, Radial::Once, Radial::Twice] {
+                        rounded_sums_are_right(
+                            radial,
+                            Pairs { columns: d, x: &x, points: &points, rounded: true },
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn rounded_sums_are_right(radial: Radial, pairs: Pairs<'_>) {
+        let Pairs { columns: d, x, points, .. } = pairs;
+        let (n, m) = (x.len() / d, points.len() / d);
+        let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
+        let value = |x: &[f32], a: &[f32]| radial.value(x.iter().zip(a).map(square).sum());
+        let k: Vec<f64> =
+            x.chunks_exact(d).flat_map(|x| points.chunks_exact(d).map(move |a| value(x, a))).collect();
+        for outputs in [1, 3, 4, 10] {
+            let weights: Vec<f64> = (0..m * outputs).map(|i| f64::from(number(i + 3))).collect();
+            let right = |name: &str, out: &[f64]| {
+                for (i, found) in out.iter().enumerate() {
+                    let (row, output) = (i / outputs, i % outputs);
+                    let terms = (0..m).map(|j| weights[j * outputs + output] * k[row * m + j]);
+                    let (expected, size) = terms.fold((1.0, 1.0), |(sum, size), t| (sum + t, size + t.abs()));
+                    assert!(
+                        (found - expected).abs() < 5e-6 * size,
+                        "{name} {radial:?} {d}, {m}, {n}, {outputs}: {found} {expected}"
+                    );
+                }
+            };
+            for device in Device::available() {
+                let mut out = vec![1.0; n * outputs];
+                add_radial_sums(device, radial, pairs, &weights, &mut out);
+                right(&device.to_string(), &out);
+                let (product, mut out) = (Some(emulated as Product), vec![1.0; n * outputs]);
+                let weights = &weights;
+                on_device(device, Sums { radial, pairs, product, outputs, weights, out: &mut out });
+                right("emulated", &out);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! k(x, a) at many points a, without random features.
 
 use super::{KernelSpec, Scaling};
-use crate::compute::{add_radial_sums, gaussian_points, Device, Real};
+use crate::compute::{add_radial_sums, gaussian_points, to_bf16, Device, Pairs, Real};
 use crate::error::{positive, Error, Result};
 
 /// A kernel k(x, a) of columns (x − shift)·scale/σ, evaluated in closed form at many points a.
@@ -12,6 +12,7 @@ pub struct ClosedForm {
     kernel: KernelSpec,
     bandwidth: f64,
     scaling: Scaling,
+    rounded: bool,
 }
 
 impl ClosedForm {
@@ -25,7 +26,19 @@ impl ClosedForm {
         if kernel.has_user_part() {
             return Err(Error::Conflict(format!("the kernel {kernel} is known by its features alone")));
         }
-        Ok(Self { kernel, bandwidth, scaling })
+        Ok(Self { kernel, bandwidth, scaling, rounded: false })
+    }
+
+    /// k(r(x), r(a)), where r rounds every number that the kernel looks at to the nearest bfloat16, by 2⁻⁸ of it at most: a kernel as positive
+    /// definite as k, whose products of many columns are exact on processors that multiply such numbers several times as fast.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        Self { rounded: true, ..self }
+    }
+
+    /// Whether numbers are rounded to bfloat16.
+    pub fn is_rounded(&self) -> bool {
+        self.rounded
     }
 
     /// The kernel family.
@@ -51,7 +64,11 @@ impl ClosedForm {
     /// Appends rows of x, row-major, in the units of the kernel.
     pub fn input(&self, rows: &[f32], out: &mut Vec<f32>) {
         let unit = if self.kernel.has_bandwidth() { 1.0 / self.bandwidth } else { 1.0 } as f32;
+        let first = out.len();
         self.scaling.apply(rows, unit, out);
+        if self.rounded {
+            out[first..].iter_mut().for_each(|v| *v = to_bf16(*v));
+        }
     }
 
     /// k(x, a_j) for a point x and row-major points a_j, all from [`ClosedForm::input`].
@@ -85,7 +102,8 @@ impl ClosedForm {
     pub(crate) fn add_sums(&self, x: &[f32], points: &[f32], weights: &[f64], out: &mut [f64]) -> Result<()> {
         let d = self.columns();
         if let Some(radial) = self.kernel.radial() {
-            add_radial_sums(Device::default(), radial, d, (x, points), weights, out);
+            let pairs = Pairs { columns: d, x, points, rounded: self.rounded };
+            add_radial_sums(Device::default(), radial, pairs, weights, out);
             return Ok(());
         }
         let m = points.len() / d;
@@ -149,6 +167,28 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Numbers are rounded to the nearest, ties to even; finite ones stay finite, others as they are.
+    #[test]
+    fn rounded_inputs_are_bfloat16() {
+        let kernel =
+            |bandwidth| ClosedForm::new(KernelSpec::Gaussian, bandwidth, Scaling::identity(2)).unwrap();
+        let x: Vec<f32> = (0..400).map(|i| (i as f32 - 200.0).powi(3) * 1e-4 + 0.37).collect();
+        let (mut plain, mut found) = (vec![0.1], vec![0.1]);
+        kernel(0.7).input(&x, &mut plain);
+        kernel(0.7).rounded().input(&x, &mut found);
+        assert!(found[0] == 0.1 && found.len() == 401);
+        for (found, plain) in found.iter().zip(&plain).skip(1) {
+            assert!(found.to_bits() & 0xffff == 0, "{found}");
+            assert!((found - plain).abs() <= plain.abs() / 256.0, "{found} {plain}");
+        }
+        let (ties, mut found) = ([1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, f32::MAX, f32::MIN], Vec::new());
+        kernel(1.0).rounded().input(&ties, &mut found);
+        assert_eq!(found[..2], [1.0, 1.0 + 4.0 / 256.0]);
+        assert!(found[2..].iter().all(|v| v.is_finite() && v.abs() > 3.38e38), "{found:?}");
+        kernel(1.0).rounded().input(&[f32::INFINITY, f32::NAN], &mut found);
+        assert!(found[4] == f32::INFINITY && found[5].is_nan());
     }
 
     /// Single precision adds noise of about 2⁻²⁴‖w‖ to Σ_j w_j k(x, a_j).

@@ -13,8 +13,8 @@ use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
 
-/// Rows whose sums one thread makes at a time.
-const CHUNK: usize = 256;
+/// Rows whose sums one thread makes at a time: each time the points of the block are prepared.
+const CHUNK: usize = 512;
 /// Columns from which on products of a matrix are faster than differences of numbers.
 const MANY_COLUMNS: usize = 32;
 

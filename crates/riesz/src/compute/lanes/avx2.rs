@@ -54,6 +54,26 @@ impl Lanes for Avx2 {
         sum256(_mm256_add_ps(self.0, self.1))
     }
     #[inline(always)]
+    unsafe fn add_to(self, sums: *mut f64) {
+        for (half, eight) in [self.0, self.1].into_iter().enumerate() {
+            let (low, high) = (_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            for (quarter, four) in [low, high].into_iter().enumerate() {
+                let to = sums.add(8 * half + 4 * quarter);
+                _mm256_storeu_pd(to, _mm256_add_pd(_mm256_loadu_pd(to), _mm256_cvtps_pd(four)));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_squares_to(self, sums: *mut f64) {
+        for (half, eight) in [self.0, self.1].into_iter().enumerate() {
+            let (low, high) = (_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            for (quarter, four) in [low, high].into_iter().enumerate() {
+                let (to, v) = (sums.add(8 * half + 4 * quarter), _mm256_cvtps_pd(four));
+                _mm256_storeu_pd(to, _mm256_fmadd_pd(v, v, _mm256_loadu_pd(to)));
+            }
+        }
+    }
+    #[inline(always)]
     unsafe fn fold(self) -> (Self, Self) {
         let (r0, s0) = fold256(self.0);
         let (r1, s1) = fold256(self.1);

@@ -55,6 +55,22 @@ impl Lanes for Avx512 {
         sum256(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
     }
     #[inline(always)]
+    unsafe fn add_to(self, sums: *mut f64) {
+        let (low, high) = (_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0));
+        for (eight, half) in [low, high].into_iter().enumerate() {
+            let to = sums.add(8 * eight);
+            _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), _mm512_cvtps_pd(half)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_squares_to(self, sums: *mut f64) {
+        let (low, high) = (_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0));
+        for (eight, half) in [low, high].into_iter().enumerate() {
+            let (to, v) = (sums.add(8 * eight), _mm512_cvtps_pd(half));
+            _mm512_storeu_pd(to, _mm512_fmadd_pd(v, v, _mm512_loadu_pd(to)));
+        }
+    }
+    #[inline(always)]
     unsafe fn fold(self) -> (Self, Self) {
         let n = _mm512_roundscale_ps::<0x08>(self.0);
         let sign = _mm512_slli_epi32::<31>(_mm512_cvtps_epi32(n));

@@ -46,6 +46,10 @@ pub(crate) trait Lanes: Copy {
     unsafe fn sqrt(self) -> Self;
     /// The sum over the lanes.
     unsafe fn sum(self) -> f32;
+    /// Adds the numbers to sixteen sums in double precision, which need no alignment.
+    unsafe fn add_to(self, sums: *mut f64);
+    /// Adds the squares to sixteen sums in double precision, which need no alignment.
+    unsafe fn add_squares_to(self, sums: *mut f64);
     /// (r, s): the distance r ∈ [−½, ½] to the nearest integer n, and (−1)ⁿ as a sign bit.
     unsafe fn fold(self) -> (Self, Self);
     /// Flips the sign where `sign` has its sign bit set.
@@ -98,6 +102,18 @@ pub(crate) unsafe fn load_all<L: Lanes, const N: usize>(from: *const f32, stride
 pub(crate) fn bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+}
+
+/// The nearest bfloat16, ties to even: the largest of them where it would be infinite.
+pub(crate) fn to_bf16(value: f32) -> f32 {
+    if value.is_nan() {
+        return f32::NAN;
+    }
+    if value.is_infinite() {
+        return value;
+    }
+    let largest = f32::from_bits(0x7f7f_0000);
+    f32::from_bits(u32::from(bf16(value)) << 16).clamp(-largest, largest)
 }
 
 /// √2 cos(π t) in every lane, |error| < 2·10⁻⁷.

@@ -61,6 +61,20 @@ impl Lanes for Portable {
         (quarters[0] + quarters[2]) + (quarters[1] + quarters[3])
     }
     #[inline(always)]
+    unsafe fn add_to(self, sums: *mut f64) {
+        for (i, value) in self.0.into_iter().enumerate() {
+            // SAFETY: the caller's pointer is valid for sixteen numbers.
+            unsafe { *sums.add(i) += f64::from(value) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_squares_to(self, sums: *mut f64) {
+        for (i, value) in self.0.into_iter().enumerate() {
+            // SAFETY: the caller's pointer is valid for sixteen numbers.
+            unsafe { *sums.add(i) += f64::from(value) * f64::from(value) }
+        }
+    }
+    #[inline(always)]
     unsafe fn fold(self) -> (Self, Self) {
         // Beyond 2²² the fraction is below the spacing of the numbers and is taken as zero.
         let rounded = self.0.map(|t| t + MAGIC);

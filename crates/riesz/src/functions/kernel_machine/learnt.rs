@@ -41,6 +41,11 @@ impl Learnt {
         }
     }
 
+    /// Whether the kernel rounds what it looks at ([`ClosedForm::rounded`]).
+    pub(super) fn is_rounded(&self) -> bool {
+        matches!(self, Self::Atoms(f) if f.kernel().is_rounded())
+    }
+
     /// Blocks and features, or atoms, of each.
     pub(super) fn shape(&self) -> (usize, usize) {
         match self {
@@ -114,11 +119,11 @@ impl Learnt {
         container.insert("weights", vec![f.len(), f.outputs()], f.weights())
     }
 
-    /// Takes atoms out of a file, for C outputs.
+    /// Takes atoms out of a file, for C outputs; `rounded` where their kernel rounds what it looks at.
     pub(super) fn restore_atoms(
         container: &mut Container,
         kernel: KernelSpec,
-        bandwidth: f64,
+        (bandwidth, rounded): (f64, bool),
         outputs: usize,
     ) -> Result<Self> {
         let columns = container.f32s("shift")?.1.len();
@@ -128,9 +133,14 @@ impl Learnt {
         }
         let shift = container.take_f32s("shift", &[columns])?;
         let scale = container.take_f32s("scale", &[columns])?;
-        let kernel = ClosedForm::new(kernel, bandwidth, Scaling { shift, scale })?;
+        let mut kernel = ClosedForm::new(kernel, bandwidth, Scaling { shift, scale })?;
         let offset = container.take_f32s("offset", &[outputs])?;
-        let points = container.take_f32s("points", &[atoms, columns])?;
+        let mut points = container.take_f32s("points", &[atoms, columns])?;
+        if rounded {
+            kernel = kernel.rounded();
+            // Those of a file of ours are rounded already.
+            points.iter_mut().for_each(|v| *v = compute::to_bf16(*v));
+        }
         let weights = container.take_f64s("weights", &[atoms, outputs])?;
         let raw = Raw { weights, scale: 1.0, inverse: None };
         let f = Dictionary::from_raw(kernel, offset, Budget::Unlimited, points, raw)?;

@@ -110,6 +110,9 @@ struct Header {
     /// Whether f is an expansion over rows.
     #[serde(default)]
     atoms: bool,
+    /// Whether its kernel rounds what it looks at to bfloat16.
+    #[serde(default)]
+    rounded: bool,
     /// Whether the file holds a metric.
     #[serde(default)]
     metric: bool,
@@ -131,6 +134,7 @@ impl Header {
             seen: 0.0,
             streams: false,
             atoms: false,
+            rounded: false,
             metric: false,
         };
         header.describe(f, standard);
@@ -142,6 +146,7 @@ impl Header {
         self.options.kernel = Some(f.kernel().clone());
         (self.bandwidth, self.standard, self.block_size) = (f.bandwidth(), standard, f.shape().1);
         self.atoms = matches!(f, Learnt::Atoms(_));
+        self.rounded = f.is_rounded();
         if let Learnt::Features(f) = f {
             (self.projection, self.form) = (f.map().projection, f.map().form);
         }
@@ -397,7 +402,7 @@ impl KernelMachine {
             scaling,
         };
         let (f, stream) = match header.atoms {
-            true => (Learnt::restore_atoms(container, kernel, header.bandwidth, c)?, None),
+            true => (Learnt::restore_atoms(container, kernel, (header.bandwidth, header.rounded), c)?, None),
             false => {
                 let f = take_expansion(container, c, expansion)?;
                 let stream = header.streams.then(|| Stream::restore(container, &f)).transpose()?;

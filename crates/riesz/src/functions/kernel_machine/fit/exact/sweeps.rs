@@ -286,10 +286,14 @@ impl Fit<'_> {
         })
     }
 
+    /// Whether rows are of classes of many columns, of which directions may be left out.
+    fn is_wide(&self) -> bool {
+        self.loss.domain().is_class() && self.options.is_wide(self.rows.columns())
+    }
+
     /// Directions of classes of many columns to which a sample is reduced; `None` where all columns stay.
     fn directions(&self, sample: &Sample, starts: &[Candidate], grid: &Grid) -> Option<Mat<f64>> {
-        let wide = self.loss.domain().is_class() && self.options.is_wide(self.rows.columns());
-        let start = least(starts).filter(|_| wide)?;
+        let start = least(starts).filter(|_| self.is_wide())?;
         leading(sample, start, grid, self.options.seed)
     }
 
@@ -427,12 +431,16 @@ impl Fit<'_> {
         }
     }
 
+    /// The kernel of the rows as the metric leaves them. Classes of many columns in fewer directions have one that rounds
+    /// these to bfloat16: what was left out matters more.
     fn kernel_of(&self, chosen: &Chosen) -> Result<ClosedForm> {
         let scaling = match &chosen.metric {
             Some(metric) => Scaling::identity(metric.directions()),
             None => chosen.scaling.clone(),
         };
-        ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)
+        let reduced = self.is_wide() && scaling.shift.len() < self.rows.columns();
+        let kernel = ClosedForm::new(chosen.kernel.clone(), chosen.bandwidth, scaling)?;
+        Ok(if reduced { kernel.rounded() } else { kernel })
     }
 
     fn kernel_problem<'p>(
