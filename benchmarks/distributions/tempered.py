@@ -41,7 +41,7 @@ def next_temperature(values: np.ndarray, weights: np.ndarray, temperature: float
     return temperature + low
 
 
-def tempered(problem: Problem, seed: int, steps: int) -> tuple[np.ndarray, int, float]:
+def tempered(problem: Problem, seed: int, steps: int, size: int) -> tuple[np.ndarray, int, float]:
     """Return particles in their own units, looks and seconds."""
     import blackjax
     import blackjax.smc.resampling as resampling
@@ -72,14 +72,14 @@ def tempered(problem: Problem, seed: int, steps: int) -> tuple[np.ndarray, int, 
 
         return value
 
-    start = prior.sample(PARTICLES, seed)
+    start = prior.sample(size, seed)
     d = start.shape[1]
     key = jax.random.PRNGKey(seed)
     kernel, state, looks, temperature = blackjax.additive_step_random_walk, None, 0, 0.0
     begin = time.perf_counter()
     while temperature < 1.0:
         now = start if state is None else np.asarray(state.particles)
-        weights = np.full(PARTICLES, 1 / PARTICLES) if state is None else np.asarray(state.weights)
+        weights = np.full(size, 1 / size) if state is None else np.asarray(state.weights)
         temperature = next_temperature(ask(now, "likelihood"), weights, temperature)
         covariance = np.atleast_2d(np.cov(now.T, aweights=weights))
         covariance += 1e-10 * np.diag(np.diag(covariance))
@@ -102,10 +102,10 @@ def tempered(problem: Problem, seed: int, steps: int) -> tuple[np.ndarray, int, 
             state = algorithm.init(jnp.asarray(start))
         key, own = jax.random.split(key)
         state, _ = jax.jit(algorithm.step)(own, state, temperature)
-        looks += PARTICLES * (1 + steps)
+        looks += size * (1 + steps)
     theta = layout.to_bounded(np.asarray(state.particles))
     weights = np.asarray(state.weights)
-    order = np.random.default_rng(seed).choice(PARTICLES, PARTICLES, p=weights / weights.sum())
+    order = np.random.default_rng(seed).choice(size, size, p=weights / weights.sum())
     return theta[order], looks, time.perf_counter() - begin
 
 
@@ -114,6 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="+")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--particles", type=int, default=PARTICLES)
     parser.add_argument("--posteriordb", type=Path)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -124,12 +125,13 @@ def main() -> None:
         mean, deviation, _ = long_importance(problem, problem.reference(database.draws(source)))
         for seed in range(options.seeds):
             for steps in STEPS:
-                theta, looks, seconds = tempered(problem, seed, steps)
+                theta, looks, seconds = tempered(problem, seed, steps, options.particles)
                 values = theta if problem.of is None else problem.of(theta)
                 ratio = values.std(axis=0) / deviation
                 row = {
                     "problem": name,
                     "method": f"blackjax tempered smc, {steps} steps",
+                    "particles": options.particles,
                     "seed": seed,
                     "error": float(np.max(np.abs(values.mean(axis=0) - mean) / deviation)),
                     "sd": float(ratio[np.argmax(np.abs(np.log(ratio)))]),
