@@ -327,8 +327,8 @@ class Posterior:
             fewer = f"take fewer draws, n={most} at most, or " if most else "take "
             raise InvalidInput(
                 f"the log-likelihoods of {self.n_observations} observations in {len(drawn)} "
-                f"draws are {8e-9 * numbers:.0f} GB, which ArviZ wants at once; {fewer}loo(), which "
-                "looks at some observations at a time"
+                f"draws are {8e-9 * numbers:.0f} GB, which ArviZ wants at once; {fewer}loo(), "
+                "which looks at some observations at a time"
             )
         terms, first = np.empty((len(drawn), self.n_observations)), 0
         for piece in self._pointwise(drawn):

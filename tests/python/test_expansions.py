@@ -123,7 +123,7 @@ def _images(n, columns=160, seed=5):
 
 
 def test_classes_of_many_columns_are_told_apart_in_few_directions(tmp_path):
-    """The rows of the model are those directions, in bfloat16; the metric is that of the columns."""
+    """The rows of the model are those directions, in bfloat16; the metric is of the columns."""
     X, y = _images(3_000)
     model = KernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert model.loss_ == "least_squares"

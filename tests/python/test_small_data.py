@@ -97,7 +97,7 @@ def test_iris_is_learnt():
 
 
 def _kinds():
-    """Twelve kinds of rows, each met with both classes, and the share of the second seen of each."""
+    """Twelve kinds of rows, each met with both classes, and how often with the second."""
     rng = np.random.default_rng(0)
     kinds = np.array([[i, j] for i in range(4) for j in range(3)], dtype=float)
     share = rng.permutation(np.linspace(0.1, 0.9, len(kinds)))
