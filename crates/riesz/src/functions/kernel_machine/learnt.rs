@@ -6,6 +6,7 @@ use super::training::SMALL;
 use crate::compute::{self, Device};
 use crate::data::{tiles, Rows, TILE};
 use crate::error::{same_columns, Error, Result};
+use crate::functions::geometry::median_distance;
 use crate::functions::stored::insert_expansion;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
 use crate::loss::Unit;
@@ -23,6 +24,9 @@ pub(crate) enum Learnt {
 
 /// Features per block, blocks and ridge of the features that take the place of atoms.
 const STAND_IN: (usize, usize, f64) = (512, 8, 1e-6);
+/// Largest bandwidth of these, in median distances of the atoms. Steps along a wider kernel change f everywhere at once and unlearn what a fit
+/// has learnt by coefficients that cancel.
+const WIDEST_STAND_IN: f64 = 1.5;
 
 impl Learnt {
     /// The kernel.
@@ -79,7 +83,8 @@ impl Learnt {
         Ok(Self::Atoms(Dictionary::from_raw(kernel, offset, f.budget(), points, raw)?))
     }
 
-    /// A function on random features to go on from in a stream: of atoms, the ridge regression of their values at their points.
+    /// A function on random features to go on from in a stream: of atoms, the ridge regression of their values at their points, by a kernel
+    /// that is not wide.
     pub(super) fn expansion(&self, options: &Options) -> Result<FeatureExpansion> {
         let f = match self {
             Self::Features(f) => return Ok(f.clone()),
@@ -100,7 +105,15 @@ impl Learnt {
         let mut values = vec![0.0; rows.len() * f.outputs()];
         f.evaluate(rows, &mut values)?;
         let options = Options { kernel: Some(kernel.kernel().clone()), ..options.clone() };
-        let map = options.feature_map(kernel.bandwidth(), block_size, scaling.clone())?;
+        let bandwidth = match kernel.kernel().has_bandwidth() {
+            true => {
+                let weights = vec![1.0; rows.len()];
+                let median = median_distance(rows, &weights, scaling, kernel.kernel(), options.seed);
+                kernel.bandwidth().min(WIDEST_STAND_IN * median)
+            }
+            false => kernel.bandwidth(),
+        };
+        let map = options.feature_map(bandwidth, block_size, scaling.clone())?;
         let start = FeatureExpansion::new(map, f.offset().to_vec());
         let ridge = RidgeConfig { ridge, blocks, tolerance: 1e-5, max_iterations: 1_000 }.build()?;
         Ok(ridge.fit(start, rows, &values, &vec![1.0; rows.len()], |_, _| Ok(()))?.0)

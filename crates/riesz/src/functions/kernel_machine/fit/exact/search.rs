@@ -134,35 +134,40 @@ impl Grid {
         Ok(best)
     }
 
-    /// From the best settings at one bandwidth to the next wider ones, or else narrower, while the risk falls and `affords` says that
-    /// there is time for as much work again.
+    /// From the best settings at one bandwidth to those at the next wider or narrower ones, whichever is better, and on in that
+    /// direction while the risk falls and `affords` says that there is time for as much work again.
     pub(super) fn nearby_bandwidth(
         &self,
         sample: &Sample,
         x: &Mat<f64>,
-        mut best: Candidate,
+        start: Candidate,
         affords: &mut Affords<'_>,
     ) -> Result<Candidate> {
-        if self.bandwidth.is_some() || !best.kernel.has_bandwidth() {
-            return Ok(best);
+        if self.bandwidth.is_some() || !start.kernel.has_bandwidth() {
+            return Ok(start);
         }
         let mut took = Duration::ZERO;
+        let mut next_to = |from: &Candidate, factor: f64| -> Result<Option<Candidate>> {
+            if !affords(took)? {
+                return Ok(None);
+            }
+            let begun = Instant::now();
+            let next = self.around(from, &[factor]).best(sample, x)?;
+            took = begun.elapsed();
+            Ok(next.filter(|next| next.risk < from.risk))
+        };
+        let (mut best, mut onwards) = (start.clone(), None);
         for factor in NEAR {
-            let first = best.factor;
-            for _ in 0..MOST_NEAR {
-                if !affords(took)? {
-                    return Ok(best);
-                }
-                let begun = Instant::now();
-                let next = self.around(&best, &[factor]).best(sample, x)?;
-                took = begun.elapsed();
-                match next.filter(|next| next.risk < best.risk) {
+            if let Some(next) = next_to(&start, factor)?.filter(|next| next.risk < best.risk) {
+                (best, onwards) = (next, Some(factor));
+            }
+        }
+        if let Some(factor) = onwards {
+            for _ in 1..MOST_NEAR {
+                match next_to(&best, factor)? {
                     Some(next) => best = next,
                     None => break,
                 }
-            }
-            if best.factor != first {
-                break;
             }
         }
         Ok(best)

@@ -1,146 +1,23 @@
-//! Kernels of the distance alone: values, slopes, and sums over many points.
+//! Sums of kernels of the distance over many points.
 //!
-//! Sixteen rows lie side by side and meet one point at a time. Distances are sums of squared differences, so that nothing cancels
-//! between points that are close; those of many columns are ‖x‖² + ‖a‖² − 2⟨x, a⟩, half the work, for smooth kernels and where norms are so
-//! small that little cancels (‖·‖² ≤ [`NEAR`] in units of the kernel); of bfloat16 numbers they are multiplied on AMX tiles where there are any. Values are in single, weights and sums in double precision, since the weights of
-//! a wide kernel are large and cancel (of many outputs, sums of eight terms are in single precision). Sums run in the order of the points: how rows are shared among threads changes no digit.
+//! Sixteen rows lie side by side and meet one point at a time. Values are in single, weights and sums in double precision, since the weights of
+//! a wide kernel are large and cancel (of many outputs, sums of eight terms are in single precision). Sums run in the order of the points: how rows are
+//! shared among threads changes no digit.
 
-use super::exponential::exp_of_negative;
-use super::inner_products::{product_on, OnTiles, Product};
-use super::lanes::{on_device, Kernel, Lanes, LANES};
-use super::Device;
-
-/// k as a function of s = ‖x − x'‖²/σ².
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Radial {
-    /// e^{−s/2}.
-    Gaussian,
-    /// Matérn of smoothness 1/2: e^{−z}, z = √s.
-    Exponential,
-    /// Matérn of smoothness 3/2: (1 + z) e^{−z}, z = √3s.
-    Once,
-    /// Matérn of smoothness 5/2: (1 + z + z²/3) e^{−z}, z = √5s.
-    Twice,
-}
-
-impl Radial {
-    /// The Matérn kernel of this smoothness, where it is elementary.
-    pub(crate) fn matern(smoothness: f64) -> Option<Self> {
-        match smoothness {
-            0.5 => Some(Self::Exponential),
-            1.5 => Some(Self::Once),
-            2.5 => Some(Self::Twice),
-            _ => None,
-        }
-    }
-
-    /// k at s ≥ 0.
-    pub(crate) fn value(self, s: f64) -> f64 {
-        match self {
-            Self::Gaussian => (-0.5 * s).exp(),
-            Self::Exponential => (-s.sqrt()).exp(),
-            Self::Once => {
-                let z = (3.0 * s).sqrt();
-                (1.0 + z) * (-z).exp()
-            }
-            Self::Twice => {
-                let z = (5.0 * s).sqrt();
-                (1.0 + z + z * z / 3.0) * (-z).exp()
-            }
-        }
-    }
-
-    /// dk/ds at s ≥ 0, what [`radial_slopes`] is compared with; zero at s = 0 for the exponential kernel, which has a kink there.
-    #[cfg(test)]
-    fn slope(self, s: f64) -> f64 {
-        match self {
-            Self::Gaussian => -0.5 * (-0.5 * s).exp(),
-            Self::Exponential if s == 0.0 => 0.0,
-            Self::Exponential => -0.5 * (-s.sqrt()).exp() / s.sqrt(),
-            Self::Once => -1.5 * (-(3.0 * s).sqrt()).exp(),
-            Self::Twice => {
-                let z = (5.0 * s).sqrt();
-                -5.0 / 6.0 * (1.0 + z) * (-z).exp()
-            }
-        }
-    }
-}
+use super::super::inner_products::{product_on, OnTiles, Product};
+use super::super::lanes::{on_device, Kernel, Lanes, LANES};
+use super::super::Device;
+use super::squares::{
+    fill, fill_again, finish_products, is_large, squared_norms, Differences, Products, MANY_COLUMNS,
+};
+use super::{ExponentialProfile, GaussianProfile, OnceProfile, Profile, Radial, TwiceProfile};
 
 /// Points whose values are computed before they are summed.
-const POINTS: usize = 256;
-/// Columns from which on distances are by products: below, other work outweighs them.
-const MANY_COLUMNS: usize = 32;
-/// Columns whose products are summed before they are added to the others: rounding grows with the number of terms of a sum.
-const PIECE: usize = 64;
+pub(super) const POINTS: usize = 256;
 /// Outputs from which on sums of a few terms are in single precision: those of fewer are not what takes the time.
 const MANY_OUTPUTS: usize = 4;
 /// Terms of such a sum.
 const SHORT: usize = 8;
-/// Largest squared norm, in units of the kernel, of a row whose distances are by products: their error is some 10⁻⁷ to 10⁻⁶ of the norms, so that k is wrong by
-/// 10⁻⁵ at most, where rows are nearly equal.
-const NEAR: f32 = 16.0;
-
-/// s ↦ k(s) of many squared distances, in double precision.
-pub(crate) fn radial_values(device: Device, radial: Radial, values: &mut [f64]) {
-    on_device(device, Values { radial, values });
-}
-
-struct Values<'a> {
-    radial: Radial,
-    values: &'a mut [f64],
-}
-
-impl Kernel for Values<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let each = self.values.iter_mut();
-        match self.radial {
-            Radial::Gaussian => each.for_each(|s| *s = exp_of_negative(-0.5 * *s)),
-            Radial::Exponential => each.for_each(|s| *s = exp_of_negative(-s.sqrt())),
-            Radial::Once => each.for_each(|s| {
-                let z = (3.0 * *s).sqrt();
-                *s = (1.0 + z) * exp_of_negative(-z);
-            }),
-            Radial::Twice => each.for_each(|s| {
-                let z = (5.0 * *s).sqrt();
-                *s = (1.0 + z + z * z / 3.0) * exp_of_negative(-z);
-            }),
-        }
-    }
-}
-
-/// s ↦ dk/ds of many squared distances, zero at s = 0 for the exponential kernel, which has a kink there.
-pub(crate) fn radial_slopes(device: Device, radial: Radial, values: &mut [f64]) {
-    on_device(device, Slopes { radial, values });
-}
-
-struct Slopes<'a> {
-    radial: Radial,
-    values: &'a mut [f64],
-}
-
-impl Kernel for Slopes<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<L: Lanes>(self) {
-        let each = self.values.iter_mut();
-        match self.radial {
-            Radial::Gaussian => each.for_each(|s| *s = -0.5 * exp_of_negative(-0.5 * *s)),
-            Radial::Exponential => each.for_each(|s| {
-                let z = s.sqrt();
-                *s = if z > 0.0 { -0.5 * exp_of_negative(-z) / z } else { 0.0 };
-            }),
-            Radial::Once => each.for_each(|s| *s = -1.5 * exp_of_negative(-(3.0 * *s).sqrt())),
-            Radial::Twice => each.for_each(|s| {
-                let z = (5.0 * *s).sqrt();
-                *s = -5.0 / 6.0 * (1.0 + z) * exp_of_negative(-z);
-            }),
-        }
-    }
-}
 
 /// Rows x (n×d) and points a (m×d) in the units of the kernel, row-major.
 #[derive(Clone, Copy)]
@@ -179,59 +56,6 @@ struct Sums<'a> {
     outputs: usize,
     weights: &'a [f64],
     out: &'a mut [f64],
-}
-
-/// k(s) in lanes.
-trait Profile {
-    /// Whether k is a smooth function of s at zero, so that rounding s hardly changes it.
-    const SMOOTH: bool = true;
-    /// # Safety
-    /// As [`Lanes`].
-    unsafe fn of<L: Lanes>(s: L) -> L;
-}
-
-/// e^{−z}; far away it is zero and not the least that the power gives: what nobody has seen has no sign.
-#[inline(always)]
-unsafe fn decay<L: Lanes>(z: L, factor: f32) -> L {
-    let least = L::splat(1e-30);
-    z.mul(L::splat(-factor * std::f32::consts::LOG2_E)).exp2().add(least).sub(least)
-}
-
-struct GaussianProfile;
-struct ExponentialProfile;
-struct OnceProfile;
-struct TwiceProfile;
-
-impl Profile for GaussianProfile {
-    #[inline(always)]
-    unsafe fn of<L: Lanes>(s: L) -> L {
-        decay(s, 0.5)
-    }
-}
-
-impl Profile for ExponentialProfile {
-    const SMOOTH: bool = false;
-    #[inline(always)]
-    unsafe fn of<L: Lanes>(s: L) -> L {
-        decay(s.sqrt(), 1.0)
-    }
-}
-
-impl Profile for OnceProfile {
-    #[inline(always)]
-    unsafe fn of<L: Lanes>(s: L) -> L {
-        let z = s.mul(L::splat(3.0)).sqrt();
-        z.mul_add(decay(z, 1.0), decay(z, 1.0))
-    }
-}
-
-impl Profile for TwiceProfile {
-    #[inline(always)]
-    unsafe fn of<L: Lanes>(s: L) -> L {
-        let z = s.mul(L::splat(5.0)).sqrt();
-        let polynomial = z.mul(L::splat(1.0 / 3.0)).mul_add(z, z.add(L::splat(1.0)));
-        polynomial.mul(decay(z, 1.0))
-    }
 }
 
 impl Kernel for Sums<'_> {
@@ -333,39 +157,6 @@ fn side_by_side(x: &[f32], d: usize) -> Vec<f32> {
     lanes
 }
 
-/// ‖x‖² of rows of d columns, in sixteen sums in double precision; nothing for d = 0.
-#[inline(always)]
-unsafe fn squared_norms<L: Lanes>(rows: &[f32], d: usize) -> Vec<f32> {
-    if d == 0 {
-        return Vec::new();
-    }
-    let mut norms = Vec::with_capacity(rows.len() / d);
-    for row in rows.chunks_exact(d) {
-        let (runs, rest) = row.as_chunks::<LANES>();
-        let (mut sums, mut last) = ([0.0_f64; LANES], [0.0; LANES]);
-        last[..rest.len()].copy_from_slice(rest);
-        // SAFETY: runs of lanes, and instructions as the caller says.
-        unsafe {
-            for run in runs {
-                L::load(run.as_ptr()).add_squares_to(sums.as_mut_ptr());
-            }
-            L::load(last.as_ptr()).add_squares_to(sums.as_mut_ptr());
-        }
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            (0..width).for_each(|i| sums[i] += sums[i + width]);
-        }
-        norms.push(sums[0] as f32);
-    }
-    norms
-}
-
-/// Whether distances of a row or point of this squared norm are by differences.
-fn is_large(norm: &f32) -> bool {
-    norm.is_nan() || *norm > NEAR
-}
-
 /// out_ic += Σ_j w_jc v_ji for sixteen rows i, or fewer.
 #[inline(always)]
 fn add_weighted(values: &[[f32; LANES]], weights: &[f64], c: usize, out: &mut [f64]) {
@@ -439,224 +230,14 @@ unsafe fn add_terms<L: Lanes, const N: usize>(
     N
 }
 
-/// How the squared distances of sixteen rows from N points are found; `own` are the squared norms of the rows, `norms` those of the points.
-trait Squares {
-    /// # Safety
-    /// As [`Lanes`]; `x` has d runs of lanes, `points` N rows of d numbers, `norms` N numbers where they are used.
-    unsafe fn of<L: Lanes, const N: usize>(
-        x: *const f32,
-        points: *const f32,
-        d: usize,
-        own: L,
-        norms: *const f32,
-    ) -> [L; N];
-}
-
-/// Σ (x − a)².
-struct Differences;
-/// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
-struct Products;
-
-impl Squares for Differences {
-    #[inline(always)]
-    unsafe fn of<L: Lanes, const N: usize>(
-        x: *const f32,
-        points: *const f32,
-        d: usize,
-        _: L,
-        _: *const f32,
-    ) -> [L; N] {
-        // SAFETY: as the caller says.
-        unsafe {
-            let mut squares = [L::splat(0.0); N];
-            for j in 0..d {
-                let x = L::load(x.add(j * LANES));
-                for (p, square) in squares.iter_mut().enumerate() {
-                    let difference = x.sub(L::splat(*points.add(p * d + j)));
-                    *square = difference.mul_add(difference, *square);
-                }
-            }
-            squares
-        }
-    }
-}
-
-impl Squares for Products {
-    #[inline(always)]
-    unsafe fn of<L: Lanes, const N: usize>(
-        x: *const f32,
-        points: *const f32,
-        d: usize,
-        own: L,
-        norms: *const f32,
-    ) -> [L; N] {
-        // SAFETY: as the caller says.
-        unsafe {
-            let mut products = [L::splat(0.0); N];
-            let mut first = 0;
-            while first < d {
-                let last = d.min(first + PIECE);
-                let mut piece = [L::splat(0.0); N];
-                for j in first..last {
-                    let x = L::load(x.add(j * LANES));
-                    for (p, product) in piece.iter_mut().enumerate() {
-                        *product = x.mul_add(L::splat(*points.add(p * d + j)), *product);
-                    }
-                }
-                for (product, piece) in products.iter_mut().zip(piece) {
-                    *product = product.add(piece);
-                }
-                first = last;
-            }
-            for (p, product) in products.iter_mut().enumerate() {
-                *product = square::<L>(*product, own, *norms.add(p));
-            }
-            products
-        }
-    }
-}
-
-/// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
-#[inline(always)]
-unsafe fn square<L: Lanes>(product: L, own: L, norm: f32) -> L {
-    // SAFETY: the caller runs with the instructions of `L`.
-    unsafe { product.mul_add(L::splat(-2.0), own.add(L::splat(norm))).max(L::splat(0.0)) }
-}
-
-/// k in place of products ⟨x, a⟩.
-#[inline(always)]
-unsafe fn finish_products<L: Lanes, P: Profile>((own, norms): (&[f32], &[f32]), values: &mut [[f32; LANES]]) {
-    let own = padded(own);
-    // SAFETY: runs of lanes, and instructions as the caller says.
-    unsafe {
-        let own = L::load(own.as_ptr());
-        for (value, norm) in values.iter_mut().zip(norms) {
-            P::of(square::<L>(L::load(value.as_ptr()), own, *norm)).store(value.as_mut_ptr());
-        }
-    }
-}
-
-/// Sixteen norms; of rows that are not there, zero.
-#[inline(always)]
-fn padded(own: &[f32]) -> [f32; LANES] {
-    let mut norms = [0.0; LANES];
-    norms[..own.len()].copy_from_slice(own);
-    norms
-}
-
-/// Values of rows and points of large norms, found by products, once more by differences. A value depends on its own row and point alone.
-#[inline(always)]
-unsafe fn fill_again<L: Lanes, P: Profile>(
-    x: &[f32],
-    points: &[f32],
-    (own, norms): (&[f32], &[f32]),
-    out: &mut [[f32; LANES]],
-) {
-    let mut other = [[0.0; LANES]; POINTS];
-    // SAFETY: as the caller says.
-    unsafe {
-        fill::<L, P, Differences>(x, points, (&[], &[]), &mut other[..out.len()]);
-    }
-    for ((out, other), norm) in out.iter_mut().zip(&other).zip(norms) {
-        for (i, own) in own.iter().enumerate() {
-            if is_large(own) || is_large(norm) {
-                out[i] = other[i];
-            }
-        }
-    }
-}
-
-/// k of sixteen rows and some points, a run of lanes for each point.
-///
-/// # Safety
-/// As [`Lanes`]; `x` has d runs of lanes, `points` d numbers for each run of `out`, and so have `norms` one where `S` uses them.
-#[inline(always)]
-unsafe fn fill<L: Lanes, P: Profile, S: Squares>(
-    x: &[f32],
-    points: &[f32],
-    (own, norms): (&[f32], &[f32]),
-    out: &mut [[f32; LANES]],
-) {
-    let (d, count, own) = (x.len() / LANES, out.len(), padded(own));
-    // SAFETY: as the caller says.
-    unsafe {
-        let (x, own, to) = (x.as_ptr(), L::load(own.as_ptr()), out.as_mut_ptr().cast::<f32>());
-        // Norms that are not used are not read: wrapping, for there may be none.
-        let at = |j: usize| (points.as_ptr().add(j * d), norms.as_ptr().wrapping_add(j), to.add(j * LANES));
-        let mut done = 0;
-        let together = if L::WIDE { 8 } else { 4 };
-        while done + together <= count {
-            let (a, norms, to) = at(done);
-            if L::WIDE {
-                kernels::<L, P, S, 8>(x, a, d, (own, norms), to);
-            } else {
-                kernels::<L, P, S, 4>(x, a, d, (own, norms), to);
-            }
-            done += together;
-        }
-        for j in done..count {
-            let (a, norms, to) = at(j);
-            kernels::<L, P, S, 1>(x, a, d, (own, norms), to);
-        }
-    }
-}
-
-/// k of sixteen rows and N points.
-#[inline(always)]
-unsafe fn kernels<L: Lanes, P: Profile, S: Squares, const N: usize>(
-    x: *const f32,
-    points: *const f32,
-    d: usize,
-    (own, norms): (L, *const f32),
-    out: *mut f32,
-) {
-    // SAFETY: as the caller says.
-    unsafe {
-        let squares: [L; N] = S::of(x, points, d, own, norms);
-        for (p, square) in squares.into_iter().enumerate() {
-            P::of(square).store(out.add(p * LANES));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::inner_products::tests::emulated;
-    use super::super::to_bf16;
+    use super::super::super::inner_products::tests::emulated;
+    use super::super::super::to_bf16;
+    use super::super::squares::NEAR;
     use super::*;
 
-    #[test]
-    fn slopes_are_those_of_the_values() {
-        for radial in [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice] {
-            for s in [0.01, 0.3, 2.0, 9.0] {
-                let h = 1e-6;
-                let slope = (radial.value(s + h) - radial.value(s - h)) / (2.0 * h);
-                assert!((radial.slope(s) - slope).abs() < 1e-6 * slope.abs().max(1.0), "{radial:?} at {s}");
-            }
-            assert!(radial.value(0.0) == 1.0 && radial.slope(0.0).is_finite());
-        }
-    }
-
     const ALL: [Radial; 4] = [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice];
-
-    #[test]
-    fn many_values_are_those_of_one_after_the_other() {
-        for device in Device::available() {
-            for radial in ALL {
-                let s: Vec<f64> = (0..53).map(|i| 0.2 * f64::from(i * i)).collect();
-                let mut values = s.clone();
-                radial_values(device, radial, &mut values);
-                let mut slopes = s.clone();
-                radial_slopes(device, radial, &mut slopes);
-                for ((s, value), slope) in s.iter().zip(values).zip(slopes) {
-                    for (found, expected) in [(value, radial.value(*s)), (slope, radial.slope(*s))] {
-                        let most = 1e-14 * expected.abs() + 1e-300;
-                        assert!((found - expected).abs() <= most, "{device} {radial:?} {s}");
-                    }
-                }
-            }
-        }
-    }
 
     /// Sums of numbers that are not rounded.
     fn add_sums(
