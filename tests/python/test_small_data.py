@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 import riesz
-from riesz import KernelClassifier, KernelQuantileRegressor, KernelRegressor
+from riesz import FitError, KernelClassifier, KernelQuantileRegressor, KernelRegressor
 
 SIGMA = 0.8
 GAMMA = 1 / (2 * SIGMA**2)
@@ -135,6 +135,26 @@ def test_a_loss_with_a_kink_tells_them_apart_too():
     larger = np.maximum(seen, 1 - seen)[clear].mean()
     probabilities = model.predict_proba(kinds)[clear].max(axis=1)
     assert abs(probabilities.mean() - larger) < 0.1
+
+
+def test_rows_that_cancel_leave_nothing_to_be_rounded_away():
+    """Equal rows with opposite targets: f is zero, its coefficients are not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    for ridge in (None, 0.1):
+        model = KernelRegressor(ridge=ridge, random_state=0).fit(np.r_[X, X], np.r_[y, -y])
+        assert np.abs(model.predict(X)).max() < 0.05
+    model = KernelRegressor(random_state=0).fit(np.repeat(X, 3, 0), np.tile([0.1, 0.2, 0.7], 40))
+    np.testing.assert_allclose(model.predict(X), 1 / 3, atol=0.05)
+
+
+def test_functions_that_single_precision_rounds_away_are_refused():
+    """A wide kernel and next to no ridge: large coefficients that cancel."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    with pytest.raises(FitError, match="raise ridge or lower bandwidth"):
+        KernelRegressor(ridge=1e-12, bandwidth=50.0).fit(X, y)
+    assert np.isfinite(KernelRegressor(bandwidth=50.0).fit(X, y).predict(X)).all()
 
 
 def test_quantiles_cover():

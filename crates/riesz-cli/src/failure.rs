@@ -76,7 +76,10 @@ impl From<Error> for Failure {
 fn code(error: &Error) -> i32 {
     match error {
         Error::Cancelled { .. } => INTERRUPTED,
-        Error::Diverged { .. } | Error::NotPositiveDefinite { .. } | Error::NotConverged { .. } => FAILED,
+        Error::Diverged { .. }
+        | Error::NotPositiveDefinite { .. }
+        | Error::NotConverged { .. }
+        | Error::RoundedAway { .. } => FAILED,
         Error::Io { source, .. } => match source.kind() {
             ErrorKind::NotFound
             | ErrorKind::InvalidData

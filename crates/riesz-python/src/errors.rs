@@ -31,9 +31,10 @@ pub fn to_py(error: Error) -> PyErr {
         },
         Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Cancelled { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
-        Error::Diverged { .. } | Error::NotConverged { .. } | Error::NotPositiveDefinite { .. } => {
-            FitError::new_err(error.to_string())
-        }
+        Error::Diverged { .. }
+        | Error::NotConverged { .. }
+        | Error::NotPositiveDefinite { .. }
+        | Error::RoundedAway { .. } => FitError::new_err(error.to_string()),
         _ => InvalidInput::new_err(error.to_string()),
     }
 }

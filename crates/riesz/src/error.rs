@@ -292,6 +292,14 @@ pub enum Error {
         /// Setting to raise.
         raise: &'static str,
     },
+    /// The coefficients of a function are so large that nothing is left of it in single precision.
+    #[error("coefficients are so large that kernels in single precision round the function away; raise {raise} or lower {lower}")]
+    RoundedAway {
+        /// Setting to raise.
+        raise: &'static str,
+        /// Setting to lower.
+        lower: &'static str,
+    },
     /// An iterative method stopped before its tolerance.
     #[error("{method} stopped after {iterations} iterations at relative residual {residual:.2e}; wanted {wanted:.0e}")]
     NotConverged {

@@ -1,7 +1,7 @@
 //! Memory of large matrices, used again.
 //!
 //! Memory that is asked of the system anew has to be cleared and mapped page by page: of choosing settings by matrices of some million
-//! numbers that was a quarter of the time.
+//! numbers that was up to a quarter of the time.
 
 use faer::Mat;
 use std::sync::{Mutex, MutexGuard, PoisonError};

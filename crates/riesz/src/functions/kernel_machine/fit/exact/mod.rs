@@ -32,7 +32,7 @@ use crate::space::{Budget, Dictionary, Raw};
 use faer::Mat;
 use gradients::Learnt as LearntMetric;
 use halves::least;
-use sample::{log_losses, Sample, MOST_ROUNDED};
+use sample::{log_losses, Sample, LITTLE, MOST_ROUNDED};
 use search::{gram, Candidate, Grid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +47,8 @@ const FACTORS: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
 /// Step of the damping of losses other than the square, and most such steps.
 const DAMPING_STEP: f64 = 4.0;
 const DAMPING_STEPS: usize = 3;
+/// How often such a step is taken from settings whose coefficients are too large, at most: to 10¹² times the damping.
+const MOST_RAISES: usize = 20;
 /// Parts of the rows that are predicted in turn where the loss has a kink.
 const PARTS: usize = 3;
 /// Share of the weight of rows that does not count when the weight of one row is looked for.
@@ -104,7 +106,7 @@ struct Atoms<'a> {
 
 impl Atoms<'_> {
     /// Whether Σ_j β_j k(x_j, ·) is the same in single precision: with little damping and a wide kernel large coefficients cancel, and
-    /// what is left of their sum are rounded kernels.
+    /// what is left of their sum are rounded kernels. Where f is next to nothing, so may be what is off.
     fn resolve(&self, fit: &Expansion, offset: &[f32]) -> Result<bool> {
         let (n, c) = (fit.coefficients.nrows(), offset.len());
         let coefficients: Vec<f64> = (0..n * c).map(|i| fit.coefficients[(i / c, i % c)]).collect();
@@ -117,7 +119,7 @@ impl Atoms<'_> {
             size += own.powi(2);
         }
         // Numbers that are not finite are refused elsewhere.
-        Ok(off.is_nan() || off <= MOST_ROUNDED.powi(2) * size)
+        Ok(off.is_nan() || off <= MOST_ROUNDED.powi(2) * size + (n * c) as f64 * LITTLE.powi(2))
     }
 }
 
@@ -240,9 +242,12 @@ impl Fit<'_> {
         };
         let atoms = Atoms { kernel: &kernel, points: &points };
         let (mut fit, mut risk) = self.damped(&newton, &atoms, chosen.damping, control)?;
-        while risk == f64::INFINITY {
+        for _ in 0..MOST_RAISES {
+            if risk < f64::INFINITY || atoms.resolve(&fit, &self.offset)? {
+                break;
+            }
             if self.options.ridge.is_some_and(|ridge| ridge > 0.0) {
-                return Err(Error::NotPositiveDefinite { block: 0, size: n, raise: "ridge" });
+                return Err(Error::RoundedAway { raise: "ridge", lower: "bandwidth" });
             }
             (fit, risk) = self.at(&newton, &atoms, DAMPING_STEP * fit.damping, control)?;
         }

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 /// Share of its size by which a function may be off where it is evaluated in single precision …
 pub(super) const MOST_ROUNDED: f64 = 0.01;
+/// … or this much in the unit of the targets, where f is next to nothing (equal rows with opposite targets cancel) …
+pub(super) const LITTLE: f64 = 1e-3;
 /// … and of the mean square by which it misses rows left out.
 const MOST_OF_MISSED: f64 = 0.1;
 /// Newton steps for the slope of scores.
@@ -98,7 +100,8 @@ impl Sample {
         let size = square(&|i, c| self.y[(i, c)] - damping * beta[(i, c)] / self.weights[i]);
         let missed = square(&|i, c| self.y[(i, c)] - left_out[(i, c)]);
         let rounded = ClosedForm::ROUNDING.powi(2) * beta.squared_norm_l2();
-        (rounded <= MOST_ROUNDED.powi(2) * size && rounded <= MOST_OF_MISSED * missed).then_some(left_out)
+        let allowed = MOST_ROUNDED.powi(2) * size + LITTLE.powi(2);
+        (rounded <= allowed && rounded <= MOST_OF_MISSED * missed).then_some(left_out)
     }
 
     /// Σ w v/Σ w.
