@@ -41,7 +41,7 @@ pub(crate) use kernel_sums::{
 pub(crate) use lanes::to_bf16;
 pub(crate) use mixed::{mixed_add, mixed_dot, Triangle};
 pub use path::Path;
-pub(crate) use radial::{add_radial_sums, radial_slopes, radial_values, Pairs, Radial};
+pub(crate) use radial::{absolute_distances, add_radial_sums, radial_slopes, radial_values, Pairs, Radial};
 pub use structured::StructuredBlock;
 pub(crate) use symmetric::{packed, symmetric_product, symmetric_update};
 pub(crate) use topics::{add_responsibilities, padded, Document, Exclusion, Likelihoods};

@@ -3,6 +3,12 @@
 use super::{KernelSpec, Scaling};
 use crate::compute::{add_radial_sums, gaussian_points, to_bf16, Device, Pairs, Real};
 use crate::error::{positive, Error, Result};
+use rayon::prelude::*;
+
+/// Rows whose sums one thread makes at a time: each time the points are prepared once more …
+const ROWS: usize = 512;
+/// … so many of them.
+const POINTS: usize = 4_096;
 
 /// A kernel k(x, a) of columns (x − shift)·scale/σ, evaluated in closed form at many points a.
 ///
@@ -77,6 +83,13 @@ impl ClosedForm {
             gaussian_points(Device::default(), x, points, out);
             return Ok(());
         }
+        if self.kernel == KernelSpec::Laplacian {
+            let difference = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).abs();
+            for (out, a) in out.iter_mut().zip(points.chunks_exact(self.columns())) {
+                *out = R::rounded((-x.iter().zip(a).map(difference).sum::<f64>()).exp());
+            }
+            return Ok(());
+        }
         if let Some(radial) = self.kernel.radial() {
             for (out, a) in out.iter_mut().zip(points.chunks_exact(self.columns())) {
                 *out = R::rounded(radial.value(R::squared_distance(x, a).into()));
@@ -98,10 +111,10 @@ impl ClosedForm {
     }
 
     /// out_ic += Σ_j w_jc k(x_i, a_j) for rows x_i and points a_j, all from [`ClosedForm::input`], and C weights of each point; in lanes
-    /// where k is a function of the distance alone. A row's bits do not depend on the others.
+    /// where k is a function of a distance alone. A row's bits do not depend on the others.
     pub(crate) fn add_sums(&self, x: &[f32], points: &[f32], weights: &[f64], out: &mut [f64]) -> Result<()> {
         let d = self.columns();
-        if let Some(radial) = self.kernel.radial() {
+        if let Some(radial) = self.kernel.of_distance() {
             let pairs = Pairs { columns: d, x, points, rounded: self.rounded };
             add_radial_sums(Device::default(), radial, pairs, weights, out);
             return Ok(());
@@ -116,6 +129,34 @@ impl ClosedForm {
             }
         }
         Ok(())
+    }
+
+    /// offset_c + Σ_j w_jc k(x_i, a_j) as of [`ClosedForm::add_sums`], by all threads: sums over parts of the points are added in their order.
+    pub(crate) fn expansion(
+        &self,
+        x: &[f32],
+        points: &[f32],
+        weights: &[f64],
+        offset: &[f32],
+    ) -> Result<Vec<f32>> {
+        let (d, c) = (self.columns(), offset.len());
+        let parts: Vec<(&[f32], &[f64])> =
+            points.chunks(POINTS * d).zip(weights.chunks(POINTS * c)).collect();
+        let rows: Vec<&[f32]> = x.chunks(ROWS * d).collect();
+        let of = |task: usize| -> Result<Vec<f64>> {
+            let (rows, (points, weights)) = (rows[task / parts.len()], parts[task % parts.len()]);
+            let mut sums = vec![0.0; rows.len() / d * c];
+            self.add_sums(rows, points, weights, &mut sums)?;
+            Ok(sums)
+        };
+        let sums: Vec<Vec<f64>> =
+            (0..rows.len() * parts.len()).into_par_iter().map(of).collect::<Result<_>>()?;
+        let mut out: Vec<f64> = offset.iter().cycle().take(x.len() / d * c).map(|&v| f64::from(v)).collect();
+        for (task, sums) in sums.iter().enumerate() {
+            let first = task / parts.len() * ROWS * c;
+            out[first..].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
+        }
+        Ok(out.into_iter().map(|v| v as f32).collect())
     }
 }
 
@@ -189,6 +230,28 @@ mod tests {
         assert!(found[2..].iter().all(|v| v.is_finite() && v.abs() > 3.38e38), "{found:?}");
         kernel(1.0).rounded().input(&[f32::INFINITY, f32::NAN], &mut found);
         assert!(found[4] == f32::INFINITY && found[5].is_nan());
+    }
+
+    /// Sums in parts are the sums, whatever the number of rows, points and threads, to the last bit for the rows of one call.
+    #[test]
+    fn expansions_are_sums_in_parts() {
+        let d = 3;
+        let number = |i: usize| ((i * 37 + i * i % 11) % 101) as f32 / 60.0;
+        let points: Vec<f32> = (0..(2 * POINTS + 5) * d).map(number).collect();
+        let x: Vec<f32> = (0..(ROWS + 3) * d).map(|i| number(i + 9)).collect();
+        let weights: Vec<f64> = (0..points.len() / d * 2).map(|i| f64::from(number(i)) - 0.8).collect();
+        let kernel = ClosedForm::new(KernelSpec::Matern(1.5), 0.9, Scaling::identity(d)).unwrap();
+        let found = kernel.expansion(&x, &points, &weights, &[0.5, -1.0]).unwrap();
+        let mut sums: Vec<f64> = [0.5, -1.0].into_iter().cycle().take(found.len()).collect();
+        kernel.add_sums(&x, &points, &weights, &mut sums).unwrap();
+        for (found, sum) in found.iter().zip(&sums) {
+            assert!((f64::from(*found) - sum).abs() < 1e-6 * sum.abs().max(1.0), "{found} {sum}");
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let alone = pool.install(|| kernel.expansion(&x[d..2 * d], &points, &weights, &[0.5, -1.0]));
+        assert_eq!(alone.unwrap(), found[2..4]);
+        assert_eq!(kernel.expansion(&x[..d], &[], &[], &[0.5, -1.0]).unwrap(), [0.5, -1.0]);
+        assert!(kernel.expansion(&[], &points, &weights, &[0.5, -1.0]).unwrap().is_empty());
     }
 
     /// Single precision adds noise of about 2⁻²⁴‖w‖ to Σ_j w_j k(x, a_j).

@@ -12,4 +12,12 @@ impl KernelSpec {
             _ => None,
         }
     }
+
+    /// The same, or of the sum of absolute differences.
+    pub(crate) fn of_distance(&self) -> Option<Radial> {
+        match self {
+            Self::Laplacian => Some(Radial::Laplacian),
+            _ => self.radial(),
+        }
+    }
 }

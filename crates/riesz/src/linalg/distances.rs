@@ -1,7 +1,8 @@
-//! Squared distances of rows, by products of matrices in double precision.
+//! Distances of rows in double precision: squares by products of matrices, and sums of absolute differences.
 
 use super::cholesky::add_product;
 use super::Spare;
+use crate::compute::{absolute_distances, Device};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
@@ -31,6 +32,18 @@ pub(crate) fn cross_squares(x: MatRef<'_, f64>, a: MatRef<'_, f64>, spare: &Spar
     squares
 }
 
+/// ‖x_i − a_j‖₁, n×m.
+pub(crate) fn cross_sums(x: &Mat<f64>, a: &Mat<f64>, spare: &Spare) -> Mat<f64> {
+    let mut sums = spare.take(x.nrows(), a.nrows());
+    sums.par_col_iter_mut().enumerate().for_each(|(j, column)| {
+        let point: Vec<f64> = a.row(j).iter().copied().collect();
+        if let Some(column) = column.try_as_col_major_mut() {
+            absolute_distances(Device::default(), |k| x.col_as_slice(k), &point, column.as_slice_mut());
+        }
+    });
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,12 +56,15 @@ mod tests {
         let spare = Spare::default();
         let (own, cross) =
             (squared_distances(x.as_ref(), &spare), cross_squares(x.as_ref(), x.as_ref(), &spare));
+        let sums = cross_sums(&x, &x, &spare);
         for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let expected: f64 = (0..d).map(|k| (x[(i, k)] - x[(j, k)]).powi(2)).sum();
             for found in [own[(i, j)], cross[(i, j)]] {
                 assert!((found - expected).abs() < 1e-8, "{i}, {j}: {found} {expected}");
             }
             assert!(expected > 0.0 || cross[(i, j)] == 0.0);
+            let expected: f64 = (0..d).map(|k| (x[(i, k)] - x[(j, k)]).abs()).sum();
+            assert!((sums[(i, j)] - expected).abs() < 1e-10, "{i}, {j}");
         }
     }
 }

@@ -2,34 +2,33 @@
 
 use super::block_descent::weighted_loss;
 use super::{Solver, StepInfo};
-use crate::compute::{radial_values, Device};
+use crate::compute::{radial_values, Device, Radial};
 use crate::error::{in_range, positive, Error, Result};
-use crate::kernel::ClosedForm;
+use crate::kernel::{ClosedForm, KernelSpec};
 use crate::linalg::cholesky::{solve_in_place, DOUBLE};
-use crate::linalg::distances::squared_distances;
+use crate::linalg::distances::{cross_sums, squared_distances};
 use crate::linalg::{Cholesky, Spare};
 use crate::loss::Loss;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
 use faer::Mat;
 use rayon::prelude::*;
 
-/// Rows whose sums one thread makes at a time: each time the points of the block are prepared.
-const CHUNK: usize = 512;
 /// Columns from which on products of a matrix are faster than differences of numbers.
 const MANY_COLUMNS: usize = 32;
 
 /// The minimiser of Σ w_i ℓ(f(x_i), y_i) + (λ/2)‖f − offset‖² over f = offset + Σ_j β_j k(x_j, ·), for a loss with constant curvature
 /// h (squares), a block of rows at a time.
 ///
-/// At the minimum λβ_i = r_i, r = −w ℓ'(f). A step takes a block B of rows and solves its equations for the change Δ of its own
-/// coefficients, the others being as they are, and lets f follow at all rows:
+/// At the minimum λβ_i = r_i, r = −w ℓ'(f). A step takes a block B of rows, evaluates f there, and solves the equations of the block for the change Δ
+/// of its own coefficients, the others being as they are:
 ///
 /// ```text
-/// (K_BB + λ/(w h)) Δ = (r_B − λ β_B)/(w h),   β_B ← β_B + Δ,   f ← f + K_·B Δ.
+/// f_B = offset + K_B· β,   (K_BB + λ/(w h)) Δ = (r_B − λ β_B)/(w h),   β_B ← β_B + Δ.
 /// ```
 ///
 /// This is block Gauss–Seidel on (K + λ/(w h))β = (f's targets), and block coordinate ascent in the dual of the problem. One
-/// sweep evaluates each pair of rows once; nothing n×n is ever kept. Every sweep has an order, and so blocks, of its own.
+/// sweep evaluates each pair of rows once, the first one half of the pairs, since rows that have not been in a block are no points of f; nothing n×n is ever kept.
+/// The first sweep takes rows as they come, which should be in random order; every other one has an order, and so blocks, of its own.
 #[derive(Debug)]
 pub(crate) struct GaussSeidel {
     /// λ.
@@ -41,7 +40,7 @@ pub(crate) struct GaussSeidel {
     spare: Spare,
 }
 
-/// The rows of an expansion. Rows of weight zero are predicted but not learnt from.
+/// The rows of an expansion. Rows of weight zero are not learnt from.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelProblem<'a> {
     pub kernel: &'a ClosedForm,
@@ -53,15 +52,26 @@ pub(crate) struct KernelProblem<'a> {
     pub weights: &'a [f32],
     /// ℓ.
     pub loss: &'a dyn Loss,
+    /// What f is without points.
+    pub offset: &'a [f32],
 }
 
-/// Coefficients and values of the function so far.
+impl KernelProblem<'_> {
+    /// f at points in the units of the kernel: that of no rows after the last one with a coefficient.
+    pub(crate) fn values(&self, x: &[f32], coefficients: &[f64]) -> Result<Vec<f32>> {
+        let c = self.offset.len();
+        let atoms = coefficients.chunks_exact(c).rposition(|b| b.iter().any(|b| *b != 0.0));
+        let atoms = atoms.map_or(0, |last| last + 1);
+        let points = &self.points[..atoms * self.kernel.columns()];
+        self.kernel.expansion(x, points, &coefficients[..atoms * c], self.offset)
+    }
+}
+
+/// Coefficients of the function so far.
 #[derive(Clone, Debug)]
 pub(crate) struct SweepState {
     /// β, n×C.
     pub coefficients: Vec<f64>,
-    /// f at all rows, n×C.
-    pub predictions: Vec<f32>,
     /// Steps so far.
     pub steps: usize,
 }
@@ -69,15 +79,14 @@ pub(crate) struct SweepState {
 impl SweepState {
     /// The constant function.
     pub(crate) fn new(offset: &[f32], rows: usize) -> Self {
-        let predictions = offset.iter().copied().cycle().take(rows * offset.len()).collect();
-        Self { coefficients: vec![0.0; rows * offset.len()], predictions, steps: 0 }
+        Self { coefficients: vec![0.0; rows * offset.len()], steps: 0 }
     }
 }
 
 /// Facts about one step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SweepInfo {
-    /// Weighted mean loss on the training rows after the step.
+    /// Weighted mean loss on the rows of the step, before it.
     pub loss: f64,
 }
 
@@ -105,8 +114,11 @@ impl GaussSeidel {
         let all: Vec<usize> = (0..weights.len()).filter(|&i| weights[i] > 0.0).collect();
         let blocks = self.blocks(weights);
         let (sweep, block) = (state.steps / blocks, state.steps % blocks);
-        let order = Permutation::new(self.seed, Stream::Shuffle, BlockIndex(sweep as u64), all.len());
         let range = block * all.len() / blocks..(block + 1) * all.len() / blocks;
+        if sweep == 0 {
+            return all[range].to_vec();
+        }
+        let order = Permutation::new(self.seed, Stream::Shuffle, BlockIndex(sweep as u64), all.len());
         let mut rows: Vec<usize> = order.indices()[range].iter().map(|&i| all[i as usize]).collect();
         rows.sort_unstable();
         rows
@@ -131,6 +143,16 @@ fn kernel_matrix(kernel: &ClosedForm, points: &[f32], spare: &Spare) -> Result<M
         k.par_col_iter_mut().enumerate().for_each(|(j, column)| {
             let column = column.try_as_col_major_mut().map(|column| column.as_slice_mut());
             column.into_iter().for_each(|s| radial_values(Device::default(), radial, &mut s[j..]));
+        });
+        return Ok(k);
+    }
+    if kernel.kernel() == &KernelSpec::Laplacian {
+        let x = Mat::from_fn(n, d, |i, j| f64::from(points[i * d + j]));
+        let mut k = cross_sums(&x, &x, spare);
+        k.par_col_iter_mut().enumerate().for_each(|(j, column)| {
+            let column = column.try_as_col_major_mut().map(|column| column.as_slice_mut());
+            let values = |s: &mut [f64]| radial_values(Device::default(), Radial::Laplacian, &mut s[j..]);
+            column.into_iter().for_each(values);
         });
         return Ok(k);
     }
@@ -159,14 +181,21 @@ impl Solver for GaussSeidel {
     type Info = SweepInfo;
 
     fn step(&self, state: &mut SweepState, problem: KernelProblem<'_>) -> Result<SweepInfo> {
-        let KernelProblem { kernel, points, targets, weights, loss } = problem;
+        let KernelProblem { kernel, points, targets, weights, loss, .. } = problem;
         let (d, c, t) = (kernel.columns(), loss.outputs(), loss.targets());
         let rows = self.rows(state, weights);
         let pick = |values: &[f32], each: usize| -> Vec<f32> {
             rows.iter().flat_map(|&i| &values[i * each..(i + 1) * each]).copied().collect()
         };
-        let (own, y, w, u) =
-            (pick(points, d), pick(targets, t), pick(weights, 1), pick(&state.predictions, c));
+        let (own, y, w) = (pick(points, d), pick(targets, t), pick(weights, 1));
+        let u = problem.values(&own, &state.coefficients)?;
+        let objective = weighted_loss(loss, &y, &w, &u);
+        let step = state.steps + 1;
+        let diverged =
+            |objective| Err(Error::Diverged { step, objective, lower: "bandwidth, or raise ridge" });
+        if !objective.is_finite() {
+            return diverged(objective);
+        }
         let (mut residuals, mut curvatures) = (vec![0.0; u.len()], vec![0.0; w.len()]);
         loss.residuals(&u, &y, &w, &mut residuals);
         loss.curvatures(&u, &y, &w, &mut curvatures);
@@ -179,32 +208,22 @@ impl Solver for GaussSeidel {
         });
         solve_in_place(factor.lower(), delta.as_mut());
         self.spare.keep(factor.into_inner());
-        let change: Vec<f64> = (0..rows.len() * c).map(|i| delta[(i / c, i % c)]).collect();
-        for (i, change) in rows.iter().zip(change.chunks_exact(c)) {
-            state.coefficients[i * c..(i + 1) * c].iter_mut().zip(change).for_each(|(b, d)| *b += d);
+        for (i, row) in rows.iter().enumerate() {
+            let own = &mut state.coefficients[row * c..(row + 1) * c];
+            own.iter_mut().enumerate().for_each(|(k, b)| *b += delta[(i, k)]);
         }
-        let chunks = points.par_chunks(CHUNK * d).zip(state.predictions.par_chunks_mut(CHUNK * c));
-        chunks.try_for_each(|(x, out)| -> Result<()> {
-            let mut sums: Vec<f64> = out.iter().map(|&v| f64::from(v)).collect();
-            kernel.add_sums(x, &own, &change, &mut sums)?;
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum as f32);
-            Ok(())
-        })?;
         state.steps += 1;
-        let objective = weighted_loss(loss, targets, weights, &state.predictions);
-        match objective.is_finite() {
-            true => Ok(SweepInfo { loss: objective }),
-            false => {
-                Err(Error::Diverged { step: state.steps, objective, lower: "bandwidth, or raise ridge" })
-            }
+        if !delta.norm_max().is_finite() {
+            return diverged(f64::INFINITY);
         }
+        Ok(SweepInfo { loss: objective })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{KernelSpec, Scaling};
+    use crate::kernel::Scaling;
     use crate::loss::LossSpec;
 
     fn number(i: usize) -> f32 {
@@ -221,7 +240,13 @@ mod tests {
         let classes: Vec<f32> = (0..n).map(|i| (i % 3) as f32).collect();
         let numbers: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
         for (name, size, targets) in [("square", 1, &numbers), ("least_squares", 3, &classes)] {
-            for kernel in [KernelSpec::Gaussian, KernelSpec::Matern(1.5), KernelSpec::Matern(0.5)] {
+            let kernels = [
+                KernelSpec::Gaussian,
+                KernelSpec::Matern(1.5),
+                KernelSpec::Matern(0.5),
+                KernelSpec::Laplacian,
+            ];
+            for kernel in kernels {
                 let loss = name.parse::<LossSpec>().unwrap().build(size).unwrap();
                 let offset = loss.start(targets, &weights);
                 let kernel = ClosedForm::new(kernel, 1.0, Scaling::identity(d)).unwrap();
@@ -231,6 +256,7 @@ mod tests {
                     targets,
                     weights: &weights,
                     loss: &*loss,
+                    offset: &offset,
                 };
                 let damping = 0.05;
                 let solver = GaussSeidel::new(damping, 7, Seed(3)).unwrap();
@@ -240,7 +266,8 @@ mod tests {
                 }
                 let c = loss.outputs();
                 let mut residuals = vec![0.0; n * c];
-                loss.residuals(&state.predictions, targets, &weights, &mut residuals);
+                let predictions = problem.values(&points, &state.coefficients).unwrap();
+                loss.residuals(&predictions, targets, &weights, &mut residuals);
                 let lower = kernel_matrix(&kernel, &points, &Spare::default()).unwrap();
                 for (i, residual) in residuals.iter().enumerate() {
                     let own = damping * state.coefficients[i];
@@ -249,7 +276,7 @@ mod tests {
                     let value =
                         (0..n).map(|j| lower[(row.max(j), row.min(j))] * state.coefficients[j * c + k]);
                     let value = f64::from(offset[k]) + value.sum::<f64>();
-                    assert!((value - f64::from(state.predictions[i])).abs() < 1e-3, "{name}: {value}");
+                    assert!((value - f64::from(predictions[i])).abs() < 1e-3, "{name}: {value}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Kernels of the distance alone: values and slopes; sums over many points are in [`sums`].
+//! Kernels of a distance alone: values and slopes; sums over many points are in [`sums`].
 
 mod squares;
 mod sums;
@@ -9,7 +9,7 @@ use super::exponential::exp_of_negative;
 use super::lanes::{on_device, Kernel, Lanes};
 use super::Device;
 
-/// k as a function of s = ‖x − x'‖²/σ².
+/// k as a function of s = ‖x − x'‖²/σ²; the last one, of s = ‖x − x'‖₁/σ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Radial {
     /// e^{−s/2}.
@@ -20,6 +20,8 @@ pub(crate) enum Radial {
     Once,
     /// Matérn of smoothness 5/2: (1 + z + z²/3) e^{−z}, z = √5s.
     Twice,
+    /// e^{−s} of the sum of absolute differences.
+    Laplacian,
 }
 
 impl Radial {
@@ -30,6 +32,20 @@ impl Radial {
             1.5 => Some(Self::Once),
             2.5 => Some(Self::Twice),
             _ => None,
+        }
+    }
+
+    /// Whether s is a sum of absolute differences.
+    pub(crate) fn is_absolute(self) -> bool {
+        self == Self::Laplacian
+    }
+
+    /// What ‖x − x'‖² or ‖x − x'‖₁ is multiplied by.
+    pub(crate) fn unit(self, bandwidth: f64) -> f64 {
+        if self.is_absolute() {
+            1.0 / bandwidth
+        } else {
+            1.0 / (bandwidth * bandwidth)
         }
     }
 
@@ -46,6 +62,7 @@ impl Radial {
                 let z = (5.0 * s).sqrt();
                 (1.0 + z + z * z / 3.0) * (-z).exp()
             }
+            Self::Laplacian => (-s).exp(),
         }
     }
 
@@ -61,11 +78,12 @@ impl Radial {
                 let z = (5.0 * s).sqrt();
                 -5.0 / 6.0 * (1.0 + z) * (-z).exp()
             }
+            Self::Laplacian => -(-s).exp(),
         }
     }
 }
 
-/// s ↦ k(s) of many squared distances, in double precision.
+/// s ↦ k(s) of many distances, in double precision.
 pub(crate) fn radial_values(device: Device, radial: Radial, values: &mut [f64]) {
     on_device(device, Values { radial, values });
 }
@@ -92,11 +110,12 @@ impl Kernel for Values<'_> {
                 let z = (5.0 * *s).sqrt();
                 *s = (1.0 + z + z * z / 3.0) * exp_of_negative(-z);
             }),
+            Radial::Laplacian => each.for_each(|s| *s = exp_of_negative(-*s)),
         }
     }
 }
 
-/// s ↦ dk/ds of many squared distances, zero at s = 0 for the exponential kernel, which has a kink there.
+/// s ↦ dk/ds of many distances, zero at s = 0 for the exponential kernel, which has a kink there.
 pub(crate) fn radial_slopes(device: Device, radial: Radial, values: &mut [f64]) {
     on_device(device, Slopes { radial, values });
 }
@@ -123,6 +142,40 @@ impl Kernel for Slopes<'_> {
                 let z = (5.0 * *s).sqrt();
                 *s = -5.0 / 6.0 * (1.0 + z) * exp_of_negative(-z);
             }),
+            Radial::Laplacian => each.for_each(|s| *s = -exp_of_negative(-*s)),
+        }
+    }
+}
+
+/// out_i = Σ_k |x_ik − a_k| of rows whose columns k are given by `column`, for the numbers `point` of a.
+pub(crate) fn absolute_distances<'c>(
+    device: Device,
+    column: impl Fn(usize) -> &'c [f64],
+    point: &[f64],
+    out: &mut [f64],
+) {
+    on_device(device, AbsoluteDistances { column, point, out });
+}
+
+struct AbsoluteDistances<'a, C> {
+    column: C,
+    point: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl<'c, C: Fn(usize) -> &'c [f64]> Kernel for AbsoluteDistances<'_, C> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        /// Sums that stay in the first-level cache.
+        const ROWS: usize = 512;
+        for (part, out) in self.out.chunks_mut(ROWS).enumerate() {
+            out.fill(0.0);
+            for (k, a) in self.point.iter().enumerate() {
+                let column = &(self.column)(k)[part * ROWS..];
+                out.iter_mut().zip(column).for_each(|(out, x)| *out += (x - a).abs());
+            }
         }
     }
 }
@@ -131,6 +184,8 @@ impl Kernel for Slopes<'_> {
 trait Profile {
     /// Whether k is a smooth function of s at zero, so that rounding s hardly changes it.
     const SMOOTH: bool = true;
+    /// Whether s is a sum of absolute differences.
+    const ABSOLUTE: bool = false;
     /// # Safety
     /// As [`Lanes`].
     unsafe fn of<L: Lanes>(s: L) -> L;
@@ -147,6 +202,16 @@ struct GaussianProfile;
 struct ExponentialProfile;
 struct OnceProfile;
 struct TwiceProfile;
+struct LaplacianProfile;
+
+impl Profile for LaplacianProfile {
+    const SMOOTH: bool = false;
+    const ABSOLUTE: bool = true;
+    #[inline(always)]
+    unsafe fn of<L: Lanes>(s: L) -> L {
+        decay(s, 1.0)
+    }
+}
 
 impl Profile for GaussianProfile {
     #[inline(always)]
@@ -186,7 +251,7 @@ mod tests {
 
     #[test]
     fn slopes_are_those_of_the_values() {
-        for radial in [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice] {
+        for radial in ALL {
             for s in [0.01, 0.3, 2.0, 9.0] {
                 let h = 1e-6;
                 let slope = (radial.value(s + h) - radial.value(s - h)) / (2.0 * h);
@@ -196,7 +261,26 @@ mod tests {
         }
     }
 
-    const ALL: [Radial; 4] = [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice];
+    const ALL: [Radial; 5] =
+        [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice, Radial::Laplacian];
+
+    /// Sizes around the parts, on every path.
+    #[test]
+    fn absolute_distances_are_those_of_the_differences() {
+        for device in Device::available() {
+            for (n, d) in [(1, 1), (7, 3), (511, 2), (513, 5)] {
+                let x: Vec<Vec<f64>> =
+                    (0..d).map(|k| (0..n).map(|i| ((i * 37 + k * 11) % 23) as f64 - 9.0).collect()).collect();
+                let point: Vec<f64> = (0..d).map(|k| k as f64 - 1.5).collect();
+                let mut out = vec![f64::NAN; n];
+                absolute_distances(device, |k| &x[k], &point, &mut out);
+                for (i, found) in out.iter().enumerate() {
+                    let exact: f64 = (0..d).map(|k| (x[k][i] - point[k]).abs()).sum();
+                    assert_eq!(*found, exact, "{device} {n}, {d}: {i}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn many_values_are_those_of_one_after_the_other() {

@@ -49,7 +49,7 @@ pub(super) fn is_large(norm: &f32) -> bool {
     norm.is_nan() || *norm > NEAR
 }
 
-/// How the squared distances of sixteen rows from N points are found; `own` are the squared norms of the rows, `norms` those of the points.
+/// How the squared distances of sixteen rows from N points, or sums of absolute differences, are found; `own` are the squared norms of the rows, `norms` those of the points.
 pub(super) trait Squares {
     /// # Safety
     /// As [`Lanes`]; `x` has d runs of lanes, `points` N rows of d numbers, `norms` N numbers where they are used.
@@ -64,6 +64,8 @@ pub(super) trait Squares {
 
 /// Σ (x − a)².
 pub(super) struct Differences;
+/// Σ |x − a|.
+pub(super) struct Absolute;
 /// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
 pub(super) struct Products;
 
@@ -87,6 +89,30 @@ impl Squares for Differences {
                 }
             }
             squares
+        }
+    }
+}
+
+impl Squares for Absolute {
+    #[inline(always)]
+    unsafe fn of<L: Lanes, const N: usize>(
+        x: *const f32,
+        points: *const f32,
+        d: usize,
+        _: L,
+        _: *const f32,
+    ) -> [L; N] {
+        // SAFETY: as the caller says.
+        unsafe {
+            let (zero, mut sums) = (L::splat(0.0), [L::splat(0.0); N]);
+            for j in 0..d {
+                let x = L::load(x.add(j * LANES));
+                for (p, sum) in sums.iter_mut().enumerate() {
+                    let difference = x.sub(L::splat(*points.add(p * d + j)));
+                    *sum = sum.add(difference.max(zero.sub(difference)));
+                }
+            }
+            sums
         }
     }
 }

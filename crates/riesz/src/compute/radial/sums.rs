@@ -8,9 +8,11 @@ use super::super::inner_products::{product_on, OnTiles, Product};
 use super::super::lanes::{on_device, Kernel, Lanes, LANES};
 use super::super::Device;
 use super::squares::{
-    fill, fill_again, finish_products, is_large, squared_norms, Differences, Products, MANY_COLUMNS,
+    fill, fill_again, finish_products, is_large, squared_norms, Absolute, Differences, Products, MANY_COLUMNS,
 };
-use super::{ExponentialProfile, GaussianProfile, OnceProfile, Profile, Radial, TwiceProfile};
+use super::{
+    ExponentialProfile, GaussianProfile, LaplacianProfile, OnceProfile, Profile, Radial, TwiceProfile,
+};
 
 /// Points whose values are computed before they are summed.
 pub(super) const POINTS: usize = 256;
@@ -30,7 +32,7 @@ pub(crate) struct Pairs<'a> {
     pub rounded: bool,
 }
 
-/// out_ic += Σ_j w_jc k(‖x_i − a_j‖²) for weights w (m×C), row-major.
+/// out_ic += Σ_j w_jc k(x_i, a_j) for weights w (m×C), row-major.
 pub(crate) fn add_radial_sums(
     device: Device,
     radial: Radial,
@@ -70,6 +72,7 @@ impl Kernel for Sums<'_> {
                 Radial::Exponential => self.all::<L, ExponentialProfile>(),
                 Radial::Once => self.all::<L, OnceProfile>(),
                 Radial::Twice => self.all::<L, TwiceProfile>(),
+                Radial::Laplacian => self.all::<L, LaplacianProfile>(),
             }
         }
     }
@@ -121,6 +124,8 @@ impl Sums<'_> {
                         if far || own.iter().any(is_large) {
                             fill_again::<L, P>(x, points, norms, &mut values.0[..count]);
                         }
+                    } else if P::ABSOLUTE {
+                        fill::<L, P, Absolute>(x, points, (&[], &[]), &mut values.0[..count]);
                     } else {
                         fill::<L, P, Differences>(x, points, (&[], &[]), &mut values.0[..count]);
                     }
@@ -237,7 +242,15 @@ mod tests {
     use super::super::squares::NEAR;
     use super::*;
 
-    const ALL: [Radial; 4] = [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice];
+    const ALL: [Radial; 5] =
+        [Radial::Gaussian, Radial::Exponential, Radial::Once, Radial::Twice, Radial::Laplacian];
+
+    /// k in double precision.
+    fn value(radial: Radial, x: &[f32], a: &[f32]) -> f64 {
+        let difference = |(x, a): (&f32, &f32)| f64::from(*x) - f64::from(*a);
+        let each = x.iter().zip(a).map(difference);
+        radial.value(if radial.is_absolute() { each.map(f64::abs).sum() } else { each.map(|v| v * v).sum() })
+    }
 
     /// Sums of numbers that are not rounded.
     fn add_sums(
@@ -274,9 +287,7 @@ mod tests {
                             let norm = |x: &[f32]| x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
                             let (mut expected, mut most) = (1.0, 2e-6);
                             for (j, a) in points.chunks_exact(d).enumerate() {
-                                let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
-                                let term =
-                                    weights[j * c + k] * radial.value(x.iter().zip(a).map(square).sum());
+                                let term = weights[j * c + k] * value(radial, x, a);
                                 expected += term;
                                 // Some roundings in single precision: of each term, and by products of its norms.
                                 let by_products = if d < MANY_COLUMNS { 0.0 } else { norm(x) + norm(a) };
@@ -306,8 +317,7 @@ mod tests {
                         for (i, x) in points.chunks_exact(d).enumerate() {
                             let mut out = [0.0];
                             add_sums(device, radial, d, (x, a), &[1.0], &mut out);
-                            let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
-                            let expected = radial.value(x.iter().zip(a).map(square).sum());
+                            let expected = value(radial, x, a);
                             assert!(
                                 (out[0] - expected).abs() < 2e-6,
                                 "{device} {radial:?} {offset}: {i}, {j}"
@@ -331,8 +341,7 @@ mod tests {
             for x in rows.chunks_exact(d) {
                 let mut out = [0.0];
                 add_sums(device, radial, d, (x, own), &[1.0], &mut out);
-                let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
-                let expected = radial.value(x.iter().zip(own).map(square).sum());
+                let expected = value(radial, x, own);
                 assert!((out[0] - expected).abs() < 1e-5, "{device} {radial:?}: {} {expected}", out[0]);
             }
         }
@@ -391,10 +400,10 @@ mod tests {
     fn rounded_sums_are_right(radial: Radial, pairs: Pairs<'_>) {
         let Pairs { columns: d, x, points, .. } = pairs;
         let (n, m) = (x.len() / d, points.len() / d);
-        let square = |(x, a): (&f32, &f32)| (f64::from(*x) - f64::from(*a)).powi(2);
-        let value = |x: &[f32], a: &[f32]| radial.value(x.iter().zip(a).map(square).sum());
-        let k: Vec<f64> =
-            x.chunks_exact(d).flat_map(|x| points.chunks_exact(d).map(move |a| value(x, a))).collect();
+        let k: Vec<f64> = x
+            .chunks_exact(d)
+            .flat_map(|x| points.chunks_exact(d).map(move |a| value(radial, x, a)))
+            .collect();
         for outputs in [1, 3, 4, 10] {
             let weights: Vec<f64> = (0..m * outputs).map(|i| f64::from(number(i + 3))).collect();
             let right = |name: &str, out: &[f64]| {

@@ -13,7 +13,6 @@ use crate::loss::Unit;
 use crate::model::Container;
 use crate::solver::RidgeConfig;
 use crate::space::{Budget, Dictionary, FeatureExpansion, Function, Raw};
-use rayon::prelude::*;
 
 /// A function on random features, or an expansion over the rows it was learnt from.
 #[derive(Clone, Debug)]
@@ -186,26 +185,21 @@ impl Function for Learnt {
     }
 }
 
-/// Rows that one thread evaluates at a time.
-const CHUNK: usize = 128;
+/// Tiles of rows that are evaluated together.
+const TOGETHER: usize = 8;
 
 /// f at rows, sixteen side by side: a dictionary of its own accord takes them one by one, as they come in a stream.
 fn evaluate_atoms(f: &Dictionary, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
     same_columns(f.columns(), rows.columns())?;
-    let (d, c, weights) = (f.columns(), f.outputs(), f.weights());
-    let evaluate = |x: &[f32], out: &mut [f32]| -> Result<()> {
-        let mut inputs = Vec::with_capacity(x.len());
-        f.kernel().input(x, &mut inputs);
-        let mut sums: Vec<f64> = f.offset().iter().cycle().take(out.len()).map(|&v| f64::from(v)).collect();
-        f.kernel().add_sums(&inputs, f.points(), &weights, &mut sums)?;
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum as f32);
-        Ok(())
-    };
-    let mut buffer = Vec::new();
-    for (tile, out) in tiles(rows.len()).zip(out.chunks_mut(TILE * c)) {
-        let x = rows.tile(tile, &mut buffer);
-        let chunks = x.par_chunks(CHUNK * d).zip(out.par_chunks_mut(CHUNK * c));
-        chunks.try_for_each(|(x, out)| evaluate(x, out))?;
+    let weights = f.weights();
+    let (mut buffer, mut inputs) = (Vec::new(), Vec::new());
+    let all: Vec<_> = tiles(rows.len()).collect();
+    for (tiles, out) in all.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER * TILE * f.outputs())) {
+        inputs.clear();
+        for tile in tiles {
+            f.kernel().input(rows.tile(tile.clone(), &mut buffer), &mut inputs);
+        }
+        out.copy_from_slice(&f.kernel().expansion(&inputs, f.points(), &weights, f.offset())?);
     }
     Ok(())
 }

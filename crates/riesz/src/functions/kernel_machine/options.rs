@@ -218,6 +218,12 @@ impl Options {
         }
     }
 
+    /// Whether the Laplacian kernel competes with these in expansions over all rows: it is a function of other distances, whose metrics are weights of
+    /// columns.
+    pub(crate) fn laplacian_competes(&self) -> bool {
+        self.kernels().len() > 1 && matches!(self.metric, MetricSpec::Auto | MetricSpec::None)
+    }
+
     /// Whether small data are fitted by an expansion over all rows: with a kernel in closed form, unless a setting of blocks asks
     /// for blocks.
     pub(crate) fn is_exact(&self) -> bool {

@@ -46,8 +46,9 @@ enum Stand<'a> {
 /// Sweeps over the rows of an expansion.
 struct Sweeps<'a> {
     header: SweepsHeader<'a>,
-    /// β and f at all rows: n × C.
+    /// β: n × C.
     coefficients: (Vec<usize>, Cow<'a, [f64]>),
+    /// f at the rows held out.
     predictions: (Vec<usize>, Cow<'a, [f32]>),
 }
 
@@ -183,12 +184,12 @@ impl Fit<'_> {
 
     /// Writes where the sweeps stand.
     pub(super) fn save_sweeps(&self, swept: &Swept, policy: &CheckpointPolicy) -> Result<()> {
-        let Swept { state, history, settled } = swept;
-        let shape = vec![self.rows.len(), self.offset.len()];
+        let Swept { state, judged, history, settled } = swept;
+        let c = self.offset.len();
         let sweeps = Sweeps {
             header: SweepsHeader { history: Cow::Borrowed(history), steps: state.steps, settled: *settled },
-            coefficients: (shape.clone(), Cow::Borrowed(&state.coefficients)),
-            predictions: (shape, Cow::Borrowed(&state.predictions)),
+            coefficients: (vec![self.rows.len(), c], Cow::Borrowed(&state.coefficients)),
+            predictions: (vec![judged.len() / c, c], Cow::Borrowed(judged)),
         };
         Checkpoint { identity: self.identity(), stand: Stand::Sweeps(sweeps) }.save(&policy.path)
     }
@@ -199,17 +200,17 @@ impl Fit<'_> {
             return Err(Error::Checkpoint("it is that of a fit by blocks".into()));
         };
         let Sweeps { header: SweepsHeader { history, steps, settled }, coefficients, predictions } = sweeps;
-        let shape = [self.rows.len(), self.offset.len()];
+        let (shape, judges) = ([self.rows.len(), self.offset.len()], self.held.iter().filter(|&&w| w > 0.0));
         if coefficients.0 != shape
-            || predictions.0 != shape
+            || predictions.0 != [judges.count(), shape[1]]
             || history.len() > SWEEPS
             || steps > SWEEPS * shape[0]
         {
             return Err(Error::Format("the checkpoint contradicts itself".into()));
         }
-        let (coefficients, predictions) = (coefficients.1.into_owned(), predictions.1.into_owned());
-        let state = SweepState { coefficients, predictions, steps };
-        Ok(Swept { state, history: history.into_owned(), settled })
+        let state = SweepState { coefficients: coefficients.1.into_owned(), steps };
+        let judged = predictions.1.into_owned();
+        Ok(Swept { state, judged, history: history.into_owned(), settled })
     }
 
     /// Continues where a checkpoint of the same fit left off, bit for bit.

@@ -45,7 +45,8 @@ pub(super) fn gradient_products(
     let kernel = kernel_matrix(&settings.kernel, settings.bandwidth, &squares, &[], spare)?;
     let Some((factor, beta)) = sample.ridge(kernel, settings.damping) else { return Ok(None) };
     spare.keep(factor.into_inner());
-    let slopes = mapped(settings.bandwidth, &squares, spare, |s| radial_slopes(Device::default(), radial, s));
+    let unit = radial.unit(settings.bandwidth);
+    let slopes = mapped(unit, &squares, spare, |s| radial_slopes(Device::default(), radial, s));
     spare.keep(squares);
     // Σ_j k'(s_ij) β_j (z_i − z_j) of some outputs from one product: columns β_j z_j and β_j for each.
     let mut square = Mat::<f64>::zeros(d, d);
@@ -244,8 +245,9 @@ fn predicted(
     let radial = settings.kernel.radial()?;
     let values = |x: &Mat<f64>, a: &Mat<f64>| {
         let squares = cross_squares(x.as_ref(), a.as_ref(), spare);
-        let values =
-            mapped(settings.bandwidth, &squares, spare, |s| radial_values(Device::default(), radial, s));
+        let values = mapped(radial.unit(settings.bandwidth), &squares, spare, |s| {
+            radial_values(Device::default(), radial, s)
+        });
         spare.keep(squares);
         values
     };

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::functions::kernel_machine::metric::Form;
 use crate::kernel::KernelSpec;
 use crate::linalg::cholesky::add_product;
-use crate::linalg::distances::cross_squares;
+use crate::linalg::distances::{cross_squares, cross_sums};
 use crate::linalg::lu::product;
 use crate::linalg::Spare;
 use crate::random::{BlockIndex, Permutation, Seed, Stream};
@@ -48,7 +48,7 @@ pub(super) struct Halves {
 /// The roots of successive metrics, and the best settings with each.
 type Rounds = Vec<(Mat<f64>, Candidate)>;
 
-/// Squared distances among the rows that learn, and of those that judge from them.
+/// Distances among the rows that learn, and of those that judge from them: squared, or sums of absolute differences.
 pub(super) struct Distances {
     own: Mat<f64>,
     cross: Mat<f64>,
@@ -71,21 +71,37 @@ impl Halves {
         Self { learner, judge }
     }
 
-    /// Of the rows as they are, or mapped by a root.
+    /// Squares, of the rows as they are or mapped by a root.
     pub(super) fn distances(&self, root: Option<&Mat<f64>>, spare: &Spare) -> Distances {
+        let of = |x: &Mat<f64>, a: &Mat<f64>| cross_squares(x.as_ref(), a.as_ref(), spare);
+        let mut found = self.distances_by(root, of);
+        found.median = found.median.sqrt();
+        found
+    }
+
+    /// The same of sums of absolute differences.
+    fn sums(&self, root: Option<&Mat<f64>>, spare: &Spare) -> Distances {
+        self.distances_by(root, |x, a| cross_sums(x, a, spare))
+    }
+
+    fn distances_by(
+        &self,
+        root: Option<&Mat<f64>>,
+        of: impl Fn(&Mat<f64>, &Mat<f64>) -> Mat<f64>,
+    ) -> Distances {
         let seen = |x: &Mat<f64>| root.map_or_else(|| x.clone(), |root| product(x.as_ref(), root.as_ref()));
         let (learner, judge) = (seen(&self.learner.x), seen(&self.judge.x));
-        let own = cross_squares(learner.as_ref(), learner.as_ref(), spare);
+        let own = of(&learner, &learner);
         let few = own.nrows().min(MEDIAN_ROWS);
         let mut pairs: Vec<f64> =
             (0..few).flat_map(|j| (j + 1..few).map(move |i| (i, j))).map(|at| own[at]).collect();
         let middle = pairs.len() / 2;
         let median = match pairs.is_empty() {
             true => 1.0,
-            false => pairs.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt(),
+            false => *pairs.select_nth_unstable_by(middle, f64::total_cmp).1,
         };
         let median = if median > 0.0 { median } else { 1.0 };
-        Distances { cross: cross_squares(judge.as_ref(), learner.as_ref(), spare), own, median }
+        Distances { cross: of(&judge, &learner), own, median }
     }
 
     /// What the judges say of kernel ridge regression with these settings.
@@ -97,9 +113,10 @@ impl Halves {
     ) -> Option<Candidate> {
         let (kernel, factor, damping) = at;
         let bandwidth = grid.bandwidth.unwrap_or(factor * seen.median);
-        let radial = kernel.radial()?;
-        let values = |squares: &Mat<f64>| {
-            mapped(bandwidth, squares, &grid.spare, |s| radial_values(Device::default(), radial, s))
+        let radial = kernel.of_distance()?;
+        let values = |distances: &Mat<f64>| {
+            let map = |s: &mut [f64]| radial_values(Device::default(), radial, s);
+            mapped(radial.unit(bandwidth), distances, &grid.spare, map)
         };
         let (system, beta) = self.learner.ridge(values(&seen.own), damping)?;
         grid.spare.keep(system.into_inner());
@@ -180,6 +197,14 @@ impl Halves {
         Some(best)
     }
 
+    /// The best settings of the Laplacian kernel near those of `start`, on columns as they are or weighted.
+    fn absolute(&self, root: Option<&Mat<f64>>, start: &Candidate, grid: &Grid) -> Option<Candidate> {
+        let seen = self.sums(root, &grid.spare);
+        let found = self.refined(&seen, start, &[], grid);
+        seen.keep(&grid.spare);
+        found
+    }
+
     /// The roots of successive metrics of one form, each from the gradients of the fit before it, and the best settings with each:
     /// all of them with the first metric, the damping with those that follow and differ less.
     fn rounds(
@@ -220,6 +245,8 @@ pub(super) struct Found {
     pub plain: Candidate,
     /// The root and form of a metric that is better than none by more than two standard errors, and the settings that go with it.
     pub metric: Option<(Mat<f64>, Form, Candidate)>,
+    /// The best settings of the Laplacian kernel, and the weights of the columns that go with it where they are learnt.
+    pub absolute: Option<(Option<Mat<f64>>, Candidate)>,
 }
 
 /// How many rows are looked at.
@@ -259,7 +286,7 @@ impl Size {
 pub(super) fn learn(
     sample: &Sample,
     forms: &[Form],
-    starts: &[Candidate],
+    (starts, absolute): (&[Candidate], Option<&Candidate>),
     grid: &Grid,
     (size, seed): (Size, Seed),
     may_go_on: &mut dyn FnMut() -> Result<bool>,
@@ -279,14 +306,18 @@ pub(super) fn learn(
     }
     let Some(start) = least(&starts) else { return Ok(None) };
     if !may_go_on()? {
-        return Ok(Some(Found { plain: start.clone(), metric: None }));
+        return Ok(Some(Found { plain: start.clone(), metric: None, absolute: None }));
     }
     let halves = Halves::of(sample, &order, order.len());
     let seen = halves.distances(None, &grid.spare);
     let Some(plain) = halves.refined(&seen, start, &starts, grid) else { return Ok(None) };
     seen.keep(&grid.spare);
+    let mut absolute = match absolute {
+        Some(start) if may_go_on()? => halves.absolute(None, start, grid).map(|found| (None, found)),
+        _ => None,
+    };
     if sample.x.ncols() < 2 || forms.is_empty() {
-        return Ok(Some(Found { plain, metric: None }));
+        return Ok(Some(Found { plain, metric: None, absolute }));
     }
     let mut forms = forms.to_vec();
     if forms.len() > 1 && halves.judge.len() > scouts.judge.len() {
@@ -315,8 +346,18 @@ pub(super) fn learn(
             }
         }
     }
+    let Some((form, round, mut found)) = best else {
+        return Ok(Some(Found { plain, metric: None, absolute }));
+    };
+    // Weights of columns alone: sums of absolute differences along other directions than the columns mean little.
+    let mut weighted = None;
+    if let Some((_, start)) = &absolute {
+        if may_go_on()? {
+            let columns = columns_of(&found[round].0);
+            weighted = halves.absolute(Some(&columns), start, grid).filter(|found| found.risk < start.risk);
+        }
+    }
     drop(halves);
-    let Some((form, round, mut found)) = best else { return Ok(Some(Found { plain, metric: None })) };
     let before: Vec<Candidate> = std::iter::once(&plain)
         .chain(found.iter().map(|(_, settings)| settings))
         .take(round + 1)
@@ -328,16 +369,25 @@ pub(super) fn learn(
     for settings in before {
         if !may_go_on()? {
             let (root, settings) = found.swap_remove(round);
-            return Ok(Some(Found { plain, metric: Some((root, form, settings)) }));
+            return Ok(Some(Found { plain, metric: Some((root, form, settings)), absolute }));
         }
         let products = gradient_products(&both, &root, &settings, &grid.spare)?;
         match products.and_then(|products| form.root(&products)) {
             Some(next) => root = next,
-            None => return Ok(Some(Found { plain, metric: None })),
+            None => return Ok(Some(Found { plain, metric: None, absolute })),
         }
     }
+    if let Some(weighted) = weighted {
+        absolute = Some((Some(columns_of(&root)), weighted));
+    }
     let (_, settings) = found.swap_remove(round);
-    Ok(Some(Found { plain, metric: Some((root, form, settings)) }))
+    Ok(Some(Found { plain, metric: Some((root, form, settings)), absolute }))
+}
+
+/// The diagonal root (diag LLᵀ)^½ of the weights that a metric gives to the columns.
+pub(super) fn columns_of(root: &Mat<f64>) -> Mat<f64> {
+    let d = root.nrows();
+    Mat::from_fn(d, d, |i, j| if i == j { root.row(i).squared_norm_l2().sqrt() } else { 0.0 })
 }
 
 /// The candidate of least risk; the first of equals.

@@ -19,7 +19,7 @@ use crate::functions::kernel_machine::calibration::Calibration;
 use crate::functions::kernel_machine::evidence::square_targets;
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::{HistoryEntry, KernelMachine};
-use crate::functions::kernel_machine::metric::Metric;
+use crate::functions::kernel_machine::metric::{Form, Metric};
 use crate::functions::kernel_machine::options::{Options, SolverSpec, Task};
 use crate::functions::kernel_machine::race::{decided, scaling, scalings, CHOICE};
 use crate::functions::kernel_machine::training::{effective_rows, Prepared, Training};
@@ -31,11 +31,12 @@ use crate::solver::{Expansion, KernelNewton};
 use crate::space::{Budget, Dictionary, Raw};
 use faer::Mat;
 use gradients::Learnt as LearntMetric;
-use halves::least;
+use halves::{columns_of, least};
 use sample::{log_losses, Sample, LITTLE, MOST_ROUNDED};
-use search::{gram, Candidate, Grid};
+use search::{gram, Affords, Candidate, Grid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 pub(super) use sweeps::{Swept, SWEEPS};
 
 /// Rows on which scalings, kernels and bandwidths are first compared.
@@ -87,6 +88,8 @@ impl Chosen {
 struct Start {
     standard: bool,
     kernels: Vec<Candidate>,
+    /// The Laplacian kernel, where it competes: it sees other distances than the other kernels.
+    absolute: Option<Candidate>,
 }
 
 /// An expansion over all rows.
@@ -160,7 +163,7 @@ impl Fit<'_> {
         let rows = (4 * 8 * size.rows() * self.rows.columns()) as f64;
         let chosen = match size.within(memory - rows) {
             Some(size) => control.unhurried(|control| self.chosen_of_many(size, control))?.with,
-            None => Some(control.unhurried(|control| self.chosen(control))?),
+            None => Some(control.unhurried(|control| self.chosen_by_squares(control))?),
         };
         Ok(chosen.and_then(Chosen::metric))
     }
@@ -169,7 +172,7 @@ impl Fit<'_> {
     fn metric(&self, control: &mut Control<'_>) -> Result<Option<Metric>> {
         let forms = self.options.metric_forms(self.rows.columns());
         match self.options.kernel().radial().is_some() && !forms.is_empty() {
-            true => Ok(self.chosen(control)?.metric),
+            true => Ok(self.chosen_by_squares(control)?.metric),
             false => Ok(None),
         }
     }
@@ -372,29 +375,49 @@ impl Fit<'_> {
             let found: Vec<Option<Candidate>> = grid.kernels.iter().map(of).collect::<Result<_>>()?;
             let found: Vec<Candidate> = found.into_iter().flatten().collect();
             if !found.is_empty() && start.as_ref().is_none_or(|best| risk(&found) < risk(&best.kernels)) {
-                start = Some(Start { standard, kernels: found });
+                start = Some(Start { standard, kernels: found, absolute: None });
             }
+        }
+        let expands = self.small || self.is_swept();
+        if let Some(start) = start.as_mut().filter(|_| expands && options.laplacian_competes()) {
+            let sample =
+                self.sample(&scaling(&self.moments, start.standard, options.kernel()), COARSE_ROWS)?;
+            let grid = Grid { kernels: vec![KernelSpec::Laplacian], ..grid.clone() };
+            start.absolute = grid.best(&sample, &sample.x)?;
         }
         Ok((grid, start))
     }
 
     /// Kernel, metric, bandwidth and damping by leaving rows out.
     pub(crate) fn chosen(&self, control: &mut Control<'_>) -> Result<Chosen> {
-        let options = self.options;
         let (grid, start) = self.coarse(control)?;
-        let Some(Start { standard, kernels }) = start else { return Ok(self.plain(&grid)) };
+        self.chosen_from(grid, start, control)
+    }
+
+    /// The same without the Laplacian kernel, whose weights of columns are not a metric.
+    fn chosen_by_squares(&self, control: &mut Control<'_>) -> Result<Chosen> {
+        let (grid, start) = self.coarse(control)?;
+        self.chosen_from(grid, start.map(|start| Start { absolute: None, ..start }), control)
+    }
+
+    fn chosen_from(&self, grid: Grid, start: Option<Start>, control: &mut Control<'_>) -> Result<Chosen> {
+        let options = self.options;
+        let Some(Start { standard, kernels, absolute }) = start else { return Ok(self.plain(&grid)) };
         let Some(mut best) = least(&kernels).cloned() else { return Ok(self.plain(&grid)) };
         let scaling = scaling(&self.moments, standard, options.kernel());
         let mut metric = None;
+        let of = |form: Form, root: &Mat<f64>| Metric::new(form, &scaling, root, &self.moments.variance);
         if control.within_part(CHOICE) {
             let sample = self.sample(&scaling, if self.small { self.rows.len() } else { FINE_ROWS })?;
             let affords = &mut |work| control.check(0).map(|()| control.has_part_for(CHOICE, work));
             let forms = options.metric_forms(self.rows.columns());
             let learnt = gradients::learn(&sample, &forms, &best, &grid, options.seed, affords)?;
+            let mut columns = None;
             let x = match learnt {
                 Some(LearntMetric { root, form, settings }) => {
                     best = settings;
-                    metric = Some(Metric::new(form, &scaling, &root, &self.moments.variance));
+                    metric = Some(of(form, &root));
+                    columns = Some(columns_of(&root));
                     product(sample.x.as_ref(), root.as_ref())
                 }
                 None => {
@@ -404,9 +427,45 @@ impl Fit<'_> {
             };
             best = grid.nearby_kernel(&sample, &x, best, &kernels, affords)?;
             best = grid.nearby_bandwidth(&sample, &x, best, affords)?;
+            if let Some(start) = absolute {
+                let other = self.absolute(&sample, &grid, &start, columns, affords)?;
+                if let Some((columns, other)) = other.filter(|(_, other)| other.risk < best.risk) {
+                    metric = columns.map(|columns| of(Form::Diagonal, &columns));
+                    best = other;
+                }
+            }
         }
         let Candidate { kernel, bandwidth, damping, .. } = best;
         Ok(Chosen { standard, scaling, metric, kernel, bandwidth, damping })
+    }
+
+    /// The Laplacian kernel at its best damping and bandwidth near those of `start`, on columns as they are or with the weights
+    /// of a metric, and these.
+    fn absolute(
+        &self,
+        sample: &Sample,
+        grid: &Grid,
+        start: &Candidate,
+        columns: Option<Mat<f64>>,
+        affords: &mut Affords<'_>,
+    ) -> Result<Option<(Option<Mat<f64>>, Candidate)>> {
+        let mut best: Option<(Option<Mat<f64>>, Mat<f64>, Candidate)> = None;
+        let mut took = Duration::ZERO;
+        for columns in std::iter::once(None).chain(columns.map(Some)) {
+            if !affords(took)? {
+                break;
+            }
+            let begun = Instant::now();
+            let x = columns
+                .as_ref()
+                .map_or_else(|| sample.x.clone(), |columns| product(sample.x.as_ref(), columns.as_ref()));
+            let found = grid.around(start, &[1.0]).best(sample, &x)?;
+            took = begun.elapsed();
+            let before = best.as_ref().map_or(f64::INFINITY, |(_, _, best)| best.risk);
+            best = found.filter(|found| found.risk < before).map(|found| (columns, x, found)).or(best);
+        }
+        let Some((columns, x, found)) = best else { return Ok(None) };
+        Ok(Some((columns, grid.nearby_bandwidth(sample, &x, found, affords)?)))
     }
 
     /// What is taken where nothing can be compared.

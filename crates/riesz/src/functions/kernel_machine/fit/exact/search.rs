@@ -1,12 +1,12 @@
 //! Kernel, bandwidth and damping by leave-one-out.
 
 use super::sample::{left_out_at, LeaveOneOut, Sample};
-use crate::compute::{radial_values, Device};
+use crate::compute::{radial_values, Device, Radial};
 use crate::data::Rows;
 use crate::error::Result;
 use crate::functions::geometry::median_distance;
 use crate::kernel::{ClosedForm, KernelSpec, Scaling};
-use crate::linalg::distances::squared_distances;
+use crate::linalg::distances::{cross_sums, squared_distances};
 use crate::linalg::Spare;
 use crate::random::Seed;
 use faer::Mat;
@@ -67,7 +67,11 @@ impl Grid {
         let (n, d) = (x.nrows(), x.ncols());
         let points: Vec<f32> = (0..n * d).map(|i| x[(i / d, i % d)] as f32).collect();
         let weights: Vec<f32> = sample.weights.iter().map(|&w| w as f32).collect();
-        let squares = squared_distances(x.as_ref(), &self.spare);
+        // Of each kind of kernel the distances that it is a function of; others look at the points.
+        let absolute = |kernel: &KernelSpec| kernel.of_distance().is_some_and(Radial::is_absolute);
+        let some = |of: bool| self.kernels.iter().any(|kernel| absolute(kernel) == of);
+        let squares = some(false).then(|| squared_distances(x.as_ref(), &self.spare));
+        let sums = some(true).then(|| cross_sums(x, x, &self.spare));
         let rows = Rows::single(&points, d)?;
         let mut settings = Vec::new();
         for kernel in &self.kernels {
@@ -80,7 +84,8 @@ impl Grid {
             settings.extend(bandwidths.into_iter().map(|(bandwidth, factor)| (kernel, bandwidth, factor)));
         }
         let at = |(kernel, bandwidth, factor): (&KernelSpec, f64, f64)| {
-            let k = kernel_matrix(kernel, bandwidth, &squares, &points, &self.spare)?;
+            let Some(distances) = (if absolute(kernel) { &sums } else { &squares }) else { return Ok(None) };
+            let k = kernel_matrix(kernel, bandwidth, distances, &points, &self.spare)?;
             let best = match n <= FEW_ROWS {
                 true => LeaveOneOut::new(k, sample).and_then(|path| self.damped(&path, sample)),
                 false => {
@@ -104,7 +109,7 @@ impl Grid {
             true => settings.into_par_iter().map(at).collect::<Result<_>>()?,
             false => settings.into_iter().map(at).collect::<Result<_>>()?,
         };
-        self.spare.keep(squares);
+        [squares, sums].into_iter().flatten().for_each(|distances| self.spare.keep(distances));
         Ok(tried.into_iter().flatten().reduce(|best, next| if next.risk < best.risk { next } else { best }))
     }
 
@@ -220,17 +225,18 @@ fn judged(sample: &Sample, damping: f64, left_out: &Mat<f64>) -> Option<Damped> 
     risk.is_finite().then_some((damping, losses, risk))
 }
 
-/// K, or its lower triangle: from squared distances where these are enough, else from row-major points.
+/// K, or its lower triangle: from the distances that the kernel is a function of where it is one, else from row-major points.
 pub(super) fn kernel_matrix(
     kernel: &KernelSpec,
     bandwidth: f64,
-    squares: &Mat<f64>,
+    distances: &Mat<f64>,
     points: &[f32],
     spare: &Spare,
 ) -> Result<Mat<f64>> {
-    let n = squares.nrows();
-    if let Some(radial) = kernel.radial() {
-        return Ok(mapped(bandwidth, squares, spare, |s| radial_values(Device::default(), radial, s)));
+    let n = distances.nrows();
+    if let Some(radial) = kernel.of_distance() {
+        let map = |s: &mut [f64]| radial_values(Device::default(), radial, s);
+        return Ok(mapped(radial.unit(bandwidth), distances, spare, map));
     }
     let kernel = ClosedForm::new(kernel.clone(), bandwidth, Scaling::identity(points.len() / n.max(1)))?;
     let mut inputs = Vec::with_capacity(points.len());
@@ -238,19 +244,18 @@ pub(super) fn kernel_matrix(
     gram(&kernel, &inputs)
 }
 
-/// What `map` makes of squared distances, column by column, in units of the bandwidth.
+/// What `map` makes of `unit` times the distances, column by column.
 pub(super) fn mapped(
-    bandwidth: f64,
-    squares: &Mat<f64>,
+    unit: f64,
+    distances: &Mat<f64>,
     spare: &Spare,
     map: impl Fn(&mut [f64]) + Sync,
 ) -> Mat<f64> {
-    let unit = 1.0 / (bandwidth * bandwidth);
-    let mut values = spare.take(squares.nrows(), squares.ncols());
+    let mut values = spare.take(distances.nrows(), distances.ncols());
     values.par_col_iter_mut().enumerate().for_each(|(j, column)| {
         if let Some(column) = column.try_as_col_major_mut() {
             let column = column.as_slice_mut();
-            column.iter_mut().zip(squares.col_as_slice(j)).for_each(|(v, s)| *v = unit * s);
+            column.iter_mut().zip(distances.col_as_slice(j)).for_each(|(v, s)| *v = unit * s);
             map(column);
         }
     });

@@ -12,7 +12,7 @@ use super::{Chosen, Start};
 use crate::driver::{run, Again, CheckpointPolicy, Control, Monitor, Phase, Progress, Steps};
 use crate::error::{Error, Result};
 use crate::functions::kernel_machine::calibration::Calibration;
-use crate::functions::kernel_machine::fit::{Fit, Outcome};
+use crate::functions::kernel_machine::fit::{class_of, Fit, Outcome};
 use crate::functions::kernel_machine::learnt::Learnt;
 use crate::functions::kernel_machine::machine::HistoryEntry;
 use crate::functions::kernel_machine::metric::{Form, Metric, MetricSpec};
@@ -27,6 +27,7 @@ use crate::random::{BlockIndex, Permutation, Stream};
 use crate::solver::{weighted_loss, GaussSeidel, KernelProblem, SweepInfo, SweepState};
 use crate::space::{Budget, Dictionary, Raw};
 use faer::Mat;
+use std::ops::Range;
 
 /// Least and most rows on which bandwidth and damping are compared once more, and the share of all rows in between.
 const TRIAL: (usize, usize) = (2_048, 6_144);
@@ -42,8 +43,12 @@ const BLOCK: usize = 2_048;
 const BLOCK_OF_CLASSES: usize = 1_024;
 /// One part of the time budget in so many is for metrics, half of what is for choosing.
 const METRIC: u32 = 2 * CHOICE;
+/// Risk on the halves, as a multiple of the least, up to which the Laplacian kernel is tried on more rows.
+const PROMISING: f64 = 1.1;
 /// Rows at which a checkpoint is compared with what was chosen again.
 const PROBES: usize = 16;
+/// Rows whose loss is said to be that of all that are learnt from.
+const PROBED: usize = 1_024;
 /// Most sweeps.
 pub(crate) const SWEEPS: usize = 16;
 /// A sweep that lowers the held-out loss, and the error of classes, by less than this share is the last.
@@ -125,6 +130,8 @@ fn products(rows: usize, columns: usize) -> f64 {
 pub(crate) struct Choices {
     plain: Chosen,
     pub(super) with: Option<Chosen>,
+    /// With the Laplacian kernel, where it may do better.
+    absolute: Option<Chosen>,
 }
 
 impl Choices {
@@ -134,14 +141,39 @@ impl Choices {
     }
 }
 
-/// Some of the rows, and what is learnt from them.
+/// Some of the rows: those that are learnt from, in random order, then those held out, then others.
 struct Part {
+    /// Which they are.
+    rows: Vec<u32>,
     /// As the metric or scaling leaves them to the kernel.
     x: Vec<f32>,
     targets: Vec<f32>,
     weights: Vec<f32>,
     held: Vec<f32>,
     labels: Vec<usize>,
+}
+
+impl Part {
+    /// Where the rows held out are.
+    fn judges(&self) -> Range<usize> {
+        let first = self.held.iter().position(|&w| w > 0.0).unwrap_or(self.held.len());
+        first..first + self.held.iter().filter(|&&w| w > 0.0).count()
+    }
+
+    /// f at the rows held out.
+    fn judged(&self, problem: &KernelProblem<'_>, state: &SweepState) -> Result<Vec<f32>> {
+        let (judges, d) = (self.judges(), problem.kernel.columns());
+        problem.values(&problem.points[judges.start * d..judges.end * d], &state.coefficients)
+    }
+
+    /// So many numbers of each row, in the order of all rows.
+    fn in_order<T: Copy + Default>(&self, values: &[T], each: usize) -> Vec<T> {
+        let mut out = vec![T::default(); values.len()];
+        for (&row, values) in self.rows.iter().zip(values.chunks_exact(each)) {
+            out[row as usize * each..][..each].copy_from_slice(values);
+        }
+        out
+    }
 }
 
 /// Settings that are compared by short fits to a part of the rows.
@@ -172,6 +204,8 @@ impl Race<'_, '_> {
 #[derive(Clone)]
 pub(in super::super) struct Swept {
     pub state: SweepState,
+    /// f at the rows held out.
+    pub judged: Vec<f32>,
     pub history: Vec<HistoryEntry>,
     /// Whether the held-out loss has stopped falling.
     pub settled: bool,
@@ -199,8 +233,10 @@ impl Fit<'_> {
     /// What a checkpoint holds, or the beginning.
     fn kept(&self, control: &Control<'_>) -> Result<Swept> {
         let found = control.checkpoint.as_ref().filter(|policy| policy.path.exists());
+        let judges = self.held.iter().filter(|&&w| w > 0.0).count();
         let start = Swept {
             state: SweepState::new(&self.offset, self.rows.len()),
+            judged: self.offset.iter().copied().cycle().take(judges * self.offset.len()).collect(),
             history: Vec::new(),
             settled: false,
         };
@@ -211,21 +247,27 @@ impl Fit<'_> {
         let checkpoint = control.checkpoint.clone();
         let chosen = control.unhurried(|control| self.compared(chosen, control))?;
         let part = self.whole(&chosen);
-        let kernel = self.kernel_of(&chosen)?;
-        let mut points = Vec::with_capacity(part.x.len());
-        kernel.input(&part.x, &mut points);
-        self.same_choice(&kernel, &points, &kept.state)?;
+        let (kernel, points) = self.kernel_and_points(&part, &chosen)?;
         let problem = self.kernel_problem(&part, &kernel, &points);
+        self.same_choice(&part, &problem, &kept)?;
         let solver = self.solver(chosen.damping)?;
         let mut state = kept.state.clone();
         let blocks = solver.blocks(&part.weights);
         let most = self.most_sweeps(kernel.columns());
-        let mut watch = Watch { fit: self, part: &part, kept, blocks, most };
+        let mut watch = Watch { fit: self, part: &part, problem, kept, blocks, most };
         run(&solver, &mut state, &mut Again(problem), &mut watch, control)?;
-        let Swept { state: best, history, .. } = watch.kept;
+        let Swept { state: best, mut judged, history, .. } = watch.kept;
         // Where the time was up within the first sweep there is no best one.
-        let mut state = if history.is_empty() { state } else { best };
-        let calibration = self.is_calibrated().then(|| self.calibration(&state.predictions));
+        if history.is_empty() {
+            judged = part.judged(&problem, &state)?;
+        } else {
+            state = best;
+        }
+        let calibration = self.is_calibrated().then(|| {
+            let judges = part.judges();
+            let labels = &part.labels[judges.clone()];
+            Calibration::fit(&judged, self.offset.len(), labels, &part.held[judges])
+        });
         let everything: Vec<f32> = part.weights.iter().zip(&part.held).map(|(a, b)| a + b).collect();
         if !control.out_of_time() {
             let whole = KernelProblem { weights: &everything, ..problem };
@@ -237,7 +279,9 @@ impl Fit<'_> {
         if let Some(policy) = &checkpoint {
             policy.discard()?;
         }
-        let raw = Raw { weights: state.coefficients, scale: 1.0, inverse: None };
+        let (d, c) = (kernel.columns(), self.offset.len());
+        let raw = Raw { weights: part.in_order(&state.coefficients, c), scale: 1.0, inverse: None };
+        let points = part.in_order(&points, d);
         let f = Dictionary::from_raw(kernel, self.offset.clone(), Budget::Unlimited, points, raw)?;
         let (shifts, calibration) = self.decided(calibration);
         let f = Learnt::Atoms(f).in_units(&self.units, shifts.as_deref())?;
@@ -245,13 +289,13 @@ impl Fit<'_> {
     }
 
     /// Refuses a checkpoint whose predictions are not those of its coefficients with the kernel that was chosen again.
-    fn same_choice(&self, kernel: &ClosedForm, points: &[f32], state: &SweepState) -> Result<()> {
-        let few = state.predictions.len().min(PROBES * self.offset.len());
-        let mut again: Vec<f64> = self.offset.iter().cycle().take(few).map(|&v| f64::from(v)).collect();
-        let rows = few / self.offset.len().max(1) * kernel.columns();
-        kernel.add_sums(&points[..rows], points, &state.coefficients, &mut again)?;
-        let size = again.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
-        match again.iter().zip(&state.predictions).all(|(a, b)| (a - f64::from(*b)).abs() <= 1e-3 * size) {
+    fn same_choice(&self, part: &Part, problem: &KernelProblem<'_>, kept: &Swept) -> Result<()> {
+        let (d, first) = (problem.kernel.columns(), part.judges().start);
+        let few = part.judges().len().min(PROBES);
+        let again =
+            problem.values(&problem.points[first * d..(first + few) * d], &kept.state.coefficients)?;
+        let size = again.iter().fold(1.0_f32, |most, v| most.max(v.abs()));
+        match again.iter().zip(&kept.judged).all(|(a, b)| (a - b).abs() <= 1e-3 * size) {
             true => Ok(()),
             false => Err(Error::Checkpoint("what was chosen before its sweeps differs".into())),
         }
@@ -301,8 +345,8 @@ impl Fit<'_> {
     /// with it; both in fewer directions where these predict as well as all columns of many.
     pub(super) fn chosen_of_many(&self, size: Size, control: &mut Control<'_>) -> Result<Choices> {
         let (grid, start) = self.coarse(control)?;
-        let Some(Start { standard, kernels: starts }) = start else {
-            return Ok(Choices { plain: self.plain(&grid), with: None });
+        let Some(Start { standard, kernels: starts, absolute }) = start else {
+            return Ok(Choices { plain: self.plain(&grid), with: None, absolute: None });
         };
         let scaling = scaling(&self.moments, standard, self.options.kernel());
         let chosen = |metric: Option<Metric>, settings: &Candidate| {
@@ -324,11 +368,18 @@ impl Fit<'_> {
                 forms = MetricSpec::Full.forms(directions.ncols());
             }
             let may_go_on = &mut || control.check(0).map(|()| control.within_part(METRIC));
-            found = halves::learn(&sample, &forms, &starts, &grid, (size, self.options.seed), may_go_on)?;
+            // Of columns that are directions the sums of absolute differences mean little.
+            let starts = (&starts[..], absolute.as_ref().filter(|_| !self.is_wide()));
+            found = halves::learn(&sample, &forms, starts, &grid, (size, self.options.seed), may_go_on)?;
         }
         let metric = |form: Form, root: &Mat<f64>| Metric::new(form, &scaling, root, &self.moments.variance);
         Ok(match (found, least(&starts)) {
-            (Some(Found { plain, metric: learnt }), _) => {
+            (Some(Found { plain, metric: learnt, absolute }), _) => {
+                let lowest = learnt.as_ref().map_or(plain.risk, |(_, _, settings)| settings.risk);
+                let absolute = absolute.filter(|(_, settings)| settings.risk < PROMISING * lowest);
+                let absolute = absolute.map(|(columns, settings)| {
+                    chosen(columns.map(|columns| metric(Form::Diagonal, &columns)), &settings)
+                });
                 let with = learnt.map(|(root, form, settings)| {
                     let root = match &directions {
                         Some(directions) => product(directions.as_ref(), root.as_ref()),
@@ -337,15 +388,16 @@ impl Fit<'_> {
                     chosen(Some(metric(form, &root)), &settings)
                 });
                 let unit = directions.as_ref().map(|directions| metric(Form::Unit, directions));
-                Choices { plain: chosen(unit, &plain), with }
+                Choices { plain: chosen(unit, &plain), with, absolute }
             }
-            (None, Some(start)) => Choices { plain: chosen(None, start), with: None },
-            (None, None) => Choices { plain: self.plain(&grid), with: None },
+            (None, Some(start)) => Choices { plain: chosen(None, start), with: None, absolute: None },
+            (None, None) => Choices { plain: self.plain(&grid), with: None, absolute: None },
         })
     }
 
     /// Metric or none, kernel, bandwidth and damping by short fits to more rows.
-    fn compared(&self, Choices { plain, with }: Choices, control: &mut Control<'_>) -> Result<Chosen> {
+    fn compared(&self, choices: Choices, control: &mut Control<'_>) -> Result<Chosen> {
+        let Choices { plain, with, absolute } = choices;
         if !control.within_part(CHOICE) {
             return Ok(with.unwrap_or(plain));
         }
@@ -354,14 +406,13 @@ impl Fit<'_> {
         let most = ((TRIAL_SHARE * self.rows.len() as f64) as usize).clamp(TRIAL.0, TRIAL.1);
         let mut rows: Vec<u32> = order.indices().iter().filter(learnt).take(most).copied().collect();
         rows.extend((0..self.rows.len() as u32).filter(|&i| self.held[i as usize] > 0.0));
-        rows.sort_unstable();
         let mut race = Race { fit: self, part: self.part(&plain, &rows), best: f64::INFINITY, chosen: plain };
         race.best = self.trial(&race.part, &race.chosen, control)?;
-        if let Some(with) = with {
-            let part = self.part(&with, &rows);
-            let risk = self.trial(&part, &with, control)?;
+        for other in [with, absolute].into_iter().flatten() {
+            let part = self.part(&other, &rows);
+            let risk = self.trial(&part, &other, control)?;
             if risk < race.best {
-                race = Race { fit: self, part, best: risk, chosen: with };
+                race = Race { fit: self, part, best: risk, chosen: other };
             }
         }
         if self.options.bandwidth == Bandwidth::Auto {
@@ -376,8 +427,9 @@ impl Fit<'_> {
                     }
                 }
             }
+            // The Laplacian kernel has bandwidths of its own.
             for kernel in self.options.kernels() {
-                if kernel != race.chosen.kernel {
+                if kernel != race.chosen.kernel && race.chosen.kernel.radial().is_some() {
                     race.takes(Chosen { kernel, ..race.chosen.clone() }, control)?;
                 }
             }
@@ -396,30 +448,27 @@ impl Fit<'_> {
 
     /// The held-out loss after some sweeps over a part of the rows; infinite where they diverge.
     fn trial(&self, part: &Part, chosen: &Chosen, control: &mut Control<'_>) -> Result<f64> {
-        let kernel = self.kernel_of(chosen)?;
-        let mut points = Vec::with_capacity(part.x.len());
-        kernel.input(&part.x, &mut points);
+        let (kernel, points) = self.kernel_and_points(part, chosen)?;
         let solver = self.solver(chosen.damping)?;
         let mut state = SweepState::new(&self.offset, part.weights.len());
         let problem = self.kernel_problem(part, &kernel, &points);
         let steps = TRIAL_SWEEPS * solver.blocks(&part.weights);
         match run(&solver, &mut state, &mut Again(problem), &mut Steps::new(Phase::Race, steps), control) {
-            Ok(_) => Ok(self.held_out_risk(part, &state.predictions)),
+            Ok(_) => Ok(self.held_out_risk(part, &part.judged(&problem, &state)?)),
             Err(Error::Diverged { .. } | Error::NotPositiveDefinite { .. }) => Ok(f64::INFINITY),
             Err(other) => Err(other),
         }
     }
 
     /// The mean loss of the held-out rows; of scores that are calibrated, log-loss at the best slope.
-    fn held_out_risk(&self, part: &Part, predictions: &[f32]) -> f64 {
+    fn held_out_risk(&self, part: &Part, judged: &[f32]) -> f64 {
         let risk = match self.is_calibrated() {
-            false => weighted_loss(&*self.loss, &part.targets, &part.held, predictions),
+            false => self.held_out_loss(part, judged),
             true => {
-                let c = self.offset.len();
-                let rows: Vec<usize> = (0..part.held.len()).filter(|&i| part.held[i] > 0.0).collect();
-                let labels: Vec<usize> = rows.iter().map(|&i| part.labels[i]).collect();
-                let weights: Vec<f64> = rows.iter().map(|&i| f64::from(part.held[i])).collect();
-                let losses = log_losses(c, |i, k| f64::from(predictions[rows[i] * c + k]), &labels, &weights);
+                let (c, judges) = (self.offset.len(), part.judges());
+                let weights: Vec<f64> = part.held[judges.clone()].iter().map(|&w| f64::from(w)).collect();
+                let score = |i: usize, k: usize| f64::from(judged[i * c + k]);
+                let losses = log_losses(c, score, &part.labels[judges], &weights);
                 losses.iter().zip(&weights).map(|(loss, w)| loss * w).sum::<f64>()
                     / weights.iter().sum::<f64>()
             }
@@ -429,6 +478,29 @@ impl Fit<'_> {
         } else {
             f64::INFINITY
         }
+    }
+
+    fn held_out_loss(&self, part: &Part, judged: &[f32]) -> f64 {
+        let (judges, t) = (part.judges(), self.loss.targets());
+        let targets = &part.targets[judges.start * t..judges.end * t];
+        weighted_loss(&*self.loss, targets, &part.held[judges], judged)
+    }
+
+    /// Mean loss of rows that are learnt from: of [`PROBED`] of them, or all.
+    fn loss_of_some(&self, part: &Part, problem: &KernelProblem<'_>, state: &SweepState) -> Result<f64> {
+        let (few, t) = (part.judges().start.min(PROBED), self.loss.targets());
+        let own = problem.values(&problem.points[..few * problem.kernel.columns()], &state.coefficients)?;
+        Ok(weighted_loss(&*self.loss, &part.targets[..few * t], &part.weights[..few], &own))
+    }
+
+    /// The share of held-out rows whose class is another one, of classes.
+    fn error_of_judges(&self, part: &Part, judged: &[f32]) -> Option<f64> {
+        let judges = part.judges();
+        let (labels, weights) = (part.labels.get(judges.clone())?, &part.held[judges]);
+        let scores = judged.chunks_exact(self.offset.len());
+        let wrong = scores.zip(labels).zip(weights).filter(|((u, label), _)| class_of(u) != **label);
+        let wrong: f64 = wrong.map(|(_, &w)| f64::from(w)).sum();
+        Some(wrong / weights.iter().map(|&w| f64::from(w)).sum::<f64>())
     }
 
     /// The kernel of the rows as the metric leaves them. Classes of many columns in fewer directions have one that rounds
@@ -443,23 +515,37 @@ impl Fit<'_> {
         Ok(if reduced { kernel.rounded() } else { kernel })
     }
 
+    /// The kernel, and the rows of a part in its units.
+    fn kernel_and_points(&self, part: &Part, chosen: &Chosen) -> Result<(ClosedForm, Vec<f32>)> {
+        let kernel = self.kernel_of(chosen)?;
+        let mut points = Vec::with_capacity(part.x.len());
+        kernel.input(&part.x, &mut points);
+        Ok((kernel, points))
+    }
+
     fn kernel_problem<'p>(
         &'p self,
         part: &'p Part,
         kernel: &'p ClosedForm,
         points: &'p [f32],
     ) -> KernelProblem<'p> {
-        KernelProblem { kernel, points, targets: &part.targets, weights: &part.weights, loss: &*self.loss }
+        let (targets, weights) = (&part.targets, &part.weights);
+        KernelProblem { kernel, points, targets, weights, loss: &*self.loss, offset: &self.offset }
     }
 
     /// All rows.
     fn whole(&self, chosen: &Chosen) -> Part {
-        let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+        let order = Permutation::new(self.options.seed, Stream::Shuffle, BlockIndex(0), self.rows.len());
+        let mut rows = order.indices().to_vec();
+        rows.sort_by_key(|&i| (self.weights[i as usize] == 0.0, self.held[i as usize] == 0.0));
         let x = match &chosen.metric {
-            Some(metric) => metric.map(self.rows),
-            None => self.rows.gather(&all),
+            Some(metric) => {
+                let (mapped, r) = (metric.map(self.rows), metric.directions());
+                rows.iter().flat_map(|&i| &mapped[i as usize * r..(i as usize + 1) * r]).copied().collect()
+            }
+            None => self.rows.gather(&rows),
         };
-        self.part_of(x, &all)
+        self.part_of(x, rows)
     }
 
     /// These rows, mapped by the metric where there is one.
@@ -470,11 +556,11 @@ impl Fit<'_> {
                 x = metric.map(view);
             }
         }
-        self.part_of(x, rows)
+        self.part_of(x, rows.to_vec())
     }
 
     /// What belongs to these rows, which are `x` to the kernel.
-    fn part_of(&self, x: Vec<f32>, rows: &[u32]) -> Part {
+    fn part_of(&self, x: Vec<f32>, rows: Vec<u32>) -> Part {
         let t = self.loss.targets();
         let pick = |values: &[f32]| rows.iter().map(|&i| values[i as usize]).collect();
         let is_class = self.loss.domain().is_class();
@@ -486,6 +572,7 @@ impl Fit<'_> {
             weights: pick(&self.weights),
             held: pick(&self.held),
             labels: rows.iter().filter(|_| is_class).map(|&i| self.label(i as usize)).collect(),
+            rows,
         }
     }
 
@@ -507,6 +594,7 @@ impl Fit<'_> {
 struct Watch<'m, 'a> {
     fit: &'m Fit<'a>,
     part: &'m Part,
+    problem: KernelProblem<'m>,
     /// After the best sweep.
     kept: Swept,
     blocks: usize,
@@ -526,8 +614,9 @@ impl Monitor<GaussSeidel> for Watch<'_, '_> {
         if !state.steps.is_multiple_of(self.blocks) {
             return Ok(progress);
         }
-        let loss = weighted_loss(&*self.fit.loss, &self.part.targets, &self.part.held, &state.predictions);
-        let error = self.fit.held_out_error(&state.predictions);
+        let judged = self.part.judged(&self.problem, state)?;
+        let loss = self.fit.held_out_loss(self.part, &judged);
+        let error = self.fit.error_of_judges(self.part, &judged);
         (progress.held_out_loss, progress.held_out_error) = (Some(loss), error);
         let last = self.kept.history.last().map(|entry| (entry.held_out_loss, entry.held_out_error));
         let before = last.map_or((f64::INFINITY, f64::INFINITY), |(loss, error)| {
@@ -538,13 +627,10 @@ impl Monitor<GaussSeidel> for Watch<'_, '_> {
         // A loss that rises ends the sweeps, whatever the error does: what is kept would stay as it is.
         self.kept.settled = !lower || (loss > (1.0 - TOLERANCE) * before.0 && !falls);
         if lower {
-            self.kept.state = state.clone();
-            let entry = HistoryEntry {
-                block: sweep,
-                loss: info.loss,
-                held_out_loss: Some(loss),
-                held_out_error: error,
-            };
+            let own = self.fit.loss_of_some(self.part, &self.problem, state)?;
+            (self.kept.state, self.kept.judged, progress.loss) = (state.clone(), judged, own);
+            let entry =
+                HistoryEntry { block: sweep, loss: own, held_out_loss: Some(loss), held_out_error: error };
             self.kept.history.push(entry);
         }
         Ok(progress)
