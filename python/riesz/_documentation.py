@@ -29,7 +29,7 @@ kernel : str or callable, default="auto"
     A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
     function that draws the features of a kernel of your own. See :class:`riesz.RandomFeatures`
     for both. "auto" is "gaussian", or "matern(1.5)" or "matern(0.5)" where that does better on
-    small data or with a metric.
+    small data or with a metric, or in expansions over all rows (see `solver`) "laplacian".
 metric : {"auto", "none", "diagonal", "full"}, default="auto"
     Learnt weights of the columns ("diagonal") or of directions ("full"), from the gradients of a
     first fit to some thousand rows. They are used where they do better on rows that they were not

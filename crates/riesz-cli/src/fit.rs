@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long, help = loss_help())]
     loss: Option<LossSpec>,
     /// gaussian, laplacian, cauchy, matern(nu), polynomial(degree, constant), chi_squared, …; sums and products of them;
-    /// gaussian if not given, or matern(1.5) or matern(0.5) where that does better
+    /// gaussian if not given, or matern(1.5), matern(0.5) or laplacian where that does better
     #[arg(long)]
     kernel: Option<KernelSpec>,
     /// Learnt weights of the columns (diagonal) or of directions (full): auto, none, diagonal or full

@@ -223,15 +223,20 @@ pub(super) unsafe fn fill<L: Lanes, P: Profile, S: Squares>(
         // Norms that are not used are not read: wrapping, for there may be none.
         let at = |j: usize| (points.as_ptr().add(j * d), norms.as_ptr().wrapping_add(j), to.add(j * LANES));
         let mut done = 0;
-        let together = if L::WIDE { 8 } else { 4 };
+        let together = if L::WIDE { 12 } else { 6 };
         while done + together <= count {
             let (a, norms, to) = at(done);
             if L::WIDE {
-                kernels::<L, P, S, 8>(x, a, d, (own, norms), to);
+                kernels::<L, P, S, 12>(x, a, d, (own, norms), to);
             } else {
-                kernels::<L, P, S, 4>(x, a, d, (own, norms), to);
+                kernels::<L, P, S, 6>(x, a, d, (own, norms), to);
             }
             done += together;
+        }
+        while done + 4 <= count {
+            let (a, norms, to) = at(done);
+            kernels::<L, P, S, 4>(x, a, d, (own, norms), to);
+            done += 4;
         }
         for j in done..count {
             let (a, norms, to) = at(j);
