@@ -358,29 +358,24 @@ pub(super) fn learn(
         }
     }
     drop(halves);
-    let before: Vec<Candidate> = std::iter::once(&plain)
-        .chain(found.iter().map(|(_, settings)| settings))
-        .take(round + 1)
-        .cloned()
-        .collect();
-    let both = sample.part(&order[..order.len().min(size.learn)]);
-    let d = sample.x.ncols();
-    let mut root = Mat::identity(d, d);
-    for settings in before {
-        if !may_go_on()? {
-            let (root, settings) = found.swap_remove(round);
-            return Ok(Some(Found { plain, metric: Some((root, form, settings)), absolute }));
-        }
-        let products = gradient_products(&both, &root, &settings, &grid.spare)?;
+    // The last round once more with the rows of both: from the metric before it, which one half has learnt, and its settings.
+    if may_go_on()? {
+        let both = sample.part(&order[..order.len().min(size.learn)]);
+        let d = sample.x.ncols();
+        let (from, settings) = match round {
+            0 => (Mat::identity(d, d), plain.clone()),
+            _ => found[round - 1].clone(),
+        };
+        let products = gradient_products(&both, &from, &settings, &grid.spare)?;
         match products.and_then(|products| form.root(&products)) {
-            Some(next) => root = next,
+            Some(root) => found[round].0 = root,
             None => return Ok(Some(Found { plain, metric: None, absolute })),
         }
     }
+    let (root, settings) = found.swap_remove(round);
     if let Some(weighted) = weighted {
         absolute = Some((Some(columns_of(&root)), weighted));
     }
-    let (_, settings) = found.swap_remove(round);
     Ok(Some(Found { plain, metric: Some((root, form, settings)), absolute }))
 }
 
