@@ -358,16 +358,9 @@ pub(super) fn learn(
         }
     }
     drop(halves);
-    // The last round once more with the rows of both: from the metric before it, which one half has learnt, and its settings.
     if may_go_on()? {
         let both = sample.part(&order[..order.len().min(size.learn)]);
-        let d = sample.x.ncols();
-        let (from, settings) = match round {
-            0 => (Mat::identity(d, d), plain.clone()),
-            _ => found[round - 1].clone(),
-        };
-        let products = gradient_products(&both, &from, &settings, &grid.spare)?;
-        match products.and_then(|products| form.root(&products)) {
+        match again(&both, form, &found[..round], &plain, grid)? {
             Some(root) => found[round].0 = root,
             None => return Ok(Some(Found { plain, metric: None, absolute })),
         }
@@ -377,6 +370,23 @@ pub(super) fn learn(
         absolute = Some((Some(columns_of(&root)), weighted));
     }
     Ok(Some(Found { plain, metric: Some((root, form, settings)), absolute }))
+}
+
+/// The root of one more round with the rows of both halves, from the metric of the last of the rounds `before`, which one half has learnt,
+/// and its settings.
+fn again(
+    both: &Sample,
+    form: Form,
+    before: &[(Mat<f64>, Candidate)],
+    plain: &Candidate,
+    grid: &Grid,
+) -> Result<Option<Mat<f64>>> {
+    let d = both.x.ncols();
+    let products = match before.last() {
+        Some((root, settings)) => gradient_products(both, root, settings, &grid.spare)?,
+        None => gradient_products(both, &Mat::identity(d, d), plain, &grid.spare)?,
+    };
+    Ok(products.and_then(|products| form.root(&products)))
 }
 
 /// The diagonal root (diag LLᵀ)^½ of the weights that a metric gives to the columns.
