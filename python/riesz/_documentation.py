@@ -29,14 +29,17 @@ kernel : str or callable, default="auto"
     A kernel by name, with its parameters in parentheses, or a sum or product of them; or a
     function that draws the features of a kernel of your own. See :class:`riesz.RandomFeatures`
     for both. "auto" is "gaussian", or "matern(1.5)" or "matern(0.5)" where that does better on
-    small data or with a metric, or in expansions over all rows (see `solver`) "laplacian".
+    small data or with a metric; with `metric` "auto" or "none" and where the function is an
+    expansion over all rows (see `solver`) it may be "laplacian", which follows steps along
+    columns. Given by name, "laplacian" is such an expansion below 2,000 rows, features above.
 metric : {"auto", "none", "diagonal", "full"}, default="auto"
     Learnt weights of the columns ("diagonal") or of directions ("full"), from the gradients of a
     first fit to some thousand rows. They are used where they do better on rows that they were not
     learnt from, by more than chance. "auto" compares both kinds where the bandwidth is "auto",
     full ones up to 128 columns; up to 1,024 columns there are any. Files that do not fit into
     memory have none. Of classes of more than 100 columns (from 2,000 rows on), "auto" and "full"
-    first leave out directions in which rows hardly vary, where the others predict as well.
+    first leave out directions in which rows hardly vary, where the others predict as well. A
+    "laplacian" kernel that "auto" prefers has the weights of the columns alone, or none.
 bandwidth : float, "auto", "median" or "scale", default="auto"
     Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by leaving out one
     row after the other;
@@ -211,9 +214,12 @@ scaling_ : {"none", "standard"}
 """
 
 _FITTED = """
+kernel_ : str
+    The kernel used, by name.
 metric_ : ndarray of shape (d, d) or None
     The learnt metric: squared distances are ``(x - z) @ metric_ @ (x - z)``. Of lower rank than d
-    where directions were left out.
+    where directions were left out. Of a "laplacian" kernel it is diagonal, and the square roots
+    of the diagonal are what absolute differences are multiplied by.
 feature_importances_ : ndarray of shape (d,)
     Its diagonal times the variances of the columns, as shares of the sum; only where there is a
     metric. Where it consists of directions alone, these are shares of their variance.
@@ -222,8 +228,9 @@ loss_ : str
 n_blocks_ : int
     Blocks of random features; one of all rows where the function is an expansion over them.
 history_ : list of dict
-    Loss, held-out loss and held-out error after each block; of an expansion over all rows the loss
-    and the error with each row left out in turn.
+    Loss, held-out loss and held-out error after each block; of an expansion over all rows after
+    each sweep (the loss is then that of at most 1,024 rows that are learnt from), or below 2,000
+    rows the loss and the error with each row left out in turn.
 seed_ : int
     The seed used.
 """

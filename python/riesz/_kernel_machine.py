@@ -141,6 +141,7 @@ class KernelMachine(Rows, Saved[Machine]):
         """Keep the machine and show what it is."""
         summary = machine.summary()
         self._model = machine
+        self.kernel_ = machine.kernel_name
         self.bandwidth_ = summary["bandwidth"]
         self.metric_ = machine.metric()
         self.__dict__.pop("feature_importances_", None)

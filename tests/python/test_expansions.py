@@ -75,6 +75,10 @@ def test_steps_along_columns_are_followed(n, tmp_path):
         return np.sqrt(np.mean((model.predict(test) - truth) ** 2)) / truth.std()
 
     model = KernelRegressor(random_state=0).fit(X, y)
+    assert model.kernel_ == "laplacian"
+    weights = np.diag(model.metric_)
+    assert np.count_nonzero(model.metric_) == 8
+    assert weights[:2].min() > weights[2:].max()
     smooth = KernelRegressor(kernel="gaussian", random_state=0).fit(X, y)
     assert error(model) < 0.5 * error(smooth)
     model.save(tmp_path / "model.riesz")

@@ -104,6 +104,12 @@ impl Machine {
         self.machine.metric().map(|metric| matrix(py, metric.matrix(), metric.columns())).transpose()
     }
 
+    /// The kernel by name.
+    #[getter]
+    fn kernel_name(&self) -> String {
+        self.machine.summary().kernel.to_string()
+    }
+
     /// The kernel, where it is a function.
     #[getter]
     fn kernel(&self, py: Python<'_>) -> Option<Py<PyAny>> {

@@ -40,7 +40,7 @@ pub struct Progress {
     pub done: usize,
     /// The most there can be; early stopping may end the fit before.
     pub most: usize,
-    /// Mean training loss.
+    /// Mean training loss; of a step that looks at some of the rows, on these.
     pub loss: f64,
     /// Mean loss on the held-out rows.
     pub held_out_loss: Option<f64>,

@@ -5,8 +5,10 @@ use crate::compute::{add_radial_sums, gaussian_points, to_bf16, Device, Pairs, R
 use crate::error::{positive, Error, Result};
 use rayon::prelude::*;
 
-/// Rows whose sums one thread makes at a time: each time the points are prepared once more …
+/// Rows whose sums one thread makes at a time, and fewer of them where there would not be work for all threads: each time the points are
+/// prepared once more …
 const ROWS: usize = 512;
+const FEW_ROWS: usize = 128;
 /// … so many of them.
 const POINTS: usize = 4_096;
 
@@ -142,7 +144,9 @@ impl ClosedForm {
         let (d, c) = (self.columns(), offset.len());
         let parts: Vec<(&[f32], &[f64])> =
             points.chunks(POINTS * d).zip(weights.chunks(POINTS * c)).collect();
-        let rows: Vec<&[f32]> = x.chunks(ROWS * d).collect();
+        let tasks = (x.len() / d).div_ceil(ROWS) * parts.len();
+        let each = if tasks < 2 * rayon::current_num_threads() { FEW_ROWS } else { ROWS };
+        let rows: Vec<&[f32]> = x.chunks(each * d).collect();
         let of = |task: usize| -> Result<Vec<f64>> {
             let (rows, (points, weights)) = (rows[task / parts.len()], parts[task % parts.len()]);
             let mut sums = vec![0.0; rows.len() / d * c];
@@ -153,7 +157,7 @@ impl ClosedForm {
             (0..rows.len() * parts.len()).into_par_iter().map(of).collect::<Result<_>>()?;
         let mut out: Vec<f64> = offset.iter().cycle().take(x.len() / d * c).map(|&v| f64::from(v)).collect();
         for (task, sums) in sums.iter().enumerate() {
-            let first = task / parts.len() * ROWS * c;
+            let first = task / parts.len() * each * c;
             out[first..].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
         }
         Ok(out.into_iter().map(|v| v as f32).collect())

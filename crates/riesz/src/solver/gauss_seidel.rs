@@ -213,7 +213,7 @@ impl Solver for GaussSeidel {
             own.iter_mut().enumerate().for_each(|(k, b)| *b += delta[(i, k)]);
         }
         state.steps += 1;
-        if !delta.norm_max().is_finite() {
+        if !delta.col_iter().all(|column| column.iter().all(|v| v.is_finite())) {
             return diverged(f64::INFINITY);
         }
         Ok(SweepInfo { loss: objective })

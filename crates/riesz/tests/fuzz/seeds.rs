@@ -176,7 +176,7 @@ fn others(seeds: &mut Seeds) {
     // Samples that differ in one column of three, the others being of no use.
     let noise = |i: usize| (0.731 * (i * i) as f32).sin();
     let x: Vec<f32> = (0..600)
-        .flat_map(|i| [noise(3 * i) + 1.2 * (i / 300) as f32, noise(3 * i + 1), noise(3 * i + 2)])
+        .flat_map(|i| [noise(3 * i) + 2.0 * (i / 300) as f32, noise(3 * i + 1), noise(3 * i + 2)])
         .collect();
     let rows = Rows::single(&x, 3).unwrap();
     let options =
@@ -237,6 +237,8 @@ fn dynamics(seeds: &mut Seeds) {
         ratios: None,
         successors: Successors::Unknown,
     };
+    let ones = vec![1.0; rewards.len()];
+    let weighted = Log { ratios: Some(&ones), ..plain };
     let discrete = Log {
         states: Rows::single(&state, 1).unwrap(),
         next_states: Rows::single(&actions, 1).unwrap(),
@@ -248,8 +250,12 @@ fn dynamics(seeds: &mut Seeds) {
         ("random", few(Method::Lstd, Functions::Random), plain),
         ("linear", few(Method::Td, Functions::Linear), plain),
         ("table", few(Method::FittedQ, Functions::Table), discrete),
-        ("per-decision", few(Method::PerDecision, Functions::Atoms), plain),
-        ("doubly-robust", few(Method::DoublyRobust, Functions::Table), discrete),
+        ("per-decision", few(Method::PerDecision, Functions::Atoms), weighted),
+        (
+            "doubly-robust",
+            few(Method::DoublyRobust, Functions::Table),
+            Log { ratios: Some(&ones), ..discrete },
+        ),
     ] {
         let evaluation = quietly(|control| PolicyEvaluation::fit(&options, &log, control)).unwrap();
         seeds.push(("policy_evaluation", name.into(), evaluation.to_bytes().unwrap()));

@@ -185,8 +185,9 @@ impl Function for Learnt {
     }
 }
 
-/// Tiles of rows that are evaluated together.
+/// Tiles of rows that are evaluated together, and the numbers of outputs of all of them beyond which they are fewer.
 const TOGETHER: usize = 8;
+const MOST_OUTPUTS: usize = 128;
 
 /// f at rows, sixteen side by side: a dictionary of its own accord takes them one by one, as they come in a stream.
 fn evaluate_atoms(f: &Dictionary, rows: Rows<'_>, out: &mut [f32]) -> Result<()> {
@@ -194,7 +195,8 @@ fn evaluate_atoms(f: &Dictionary, rows: Rows<'_>, out: &mut [f32]) -> Result<()>
     let weights = f.weights();
     let (mut buffer, mut inputs) = (Vec::new(), Vec::new());
     let all: Vec<_> = tiles(rows.len()).collect();
-    for (tiles, out) in all.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER * TILE * f.outputs())) {
+    let together = (MOST_OUTPUTS / f.outputs().max(1)).clamp(1, TOGETHER);
+    for (tiles, out) in all.chunks(together).zip(out.chunks_mut(together * TILE * f.outputs())) {
         inputs.clear();
         for tile in tiles {
             f.kernel().input(rows.tile(tile.clone(), &mut buffer), &mut inputs);

@@ -31,7 +31,7 @@ const MUCH_LESS: f64 = 0.8;
 pub struct HistoryEntry {
     /// Blocks so far.
     pub block: usize,
-    /// Mean training loss (of standardised targets for regression).
+    /// Mean training loss (of standardised targets for regression); after sweeps over all rows, that of 1,024 of them at most.
     pub loss: f64,
     /// Mean loss on the held-out rows.
     pub held_out_loss: Option<f64>,

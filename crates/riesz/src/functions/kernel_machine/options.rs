@@ -117,7 +117,8 @@ pub struct Options {
     /// The loss; `None`: square for regression; for classification least squares of an expansion over all
     /// rows, squared hinge with a hold-out, else softmax.
     pub loss: Option<LossSpec>,
-    /// Kernel family; `None`: Gaussian, or Matérn of smoothness 3/2 or 1/2 where that does better on small data or with a metric.
+    /// Kernel family; `None`: Gaussian, or Matérn of smoothness 3/2 or 1/2 where that does better on small data or with a metric, or in expansions over
+    /// all rows Laplacian.
     pub kernel: Option<KernelSpec>,
     /// Which learnt metrics of the columns compete.
     pub metric: MetricSpec,

@@ -378,7 +378,8 @@ impl Fit<'_> {
                 start = Some(Start { standard, kernels: found, absolute: None });
             }
         }
-        let expands = self.small || self.is_swept();
+        // Of one column it is the Matérn kernel of smoothness 1/2.
+        let expands = (self.small || self.is_swept()) && self.rows.columns() > 1;
         if let Some(start) = start.as_mut().filter(|_| expands && options.laplacian_competes()) {
             let sample =
                 self.sample(&scaling(&self.moments, start.standard, options.kernel()), COARSE_ROWS)?;

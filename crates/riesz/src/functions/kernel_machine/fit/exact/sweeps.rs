@@ -126,7 +126,7 @@ fn products(rows: usize, columns: usize) -> f64 {
     (rows as f64).powi(2) * (columns as f64 + KERNEL)
 }
 
-/// What some thousand rows have decided: the best settings without a metric, and with one where it does better.
+/// What some thousand rows have decided: the best settings without a metric, with one where it does better, and of a kernel of other distances.
 pub(crate) struct Choices {
     plain: Chosen,
     pub(super) with: Option<Chosen>,
@@ -408,7 +408,10 @@ impl Fit<'_> {
         rows.extend((0..self.rows.len() as u32).filter(|&i| self.held[i as usize] > 0.0));
         let mut race = Race { fit: self, part: self.part(&plain, &rows), best: f64::INFINITY, chosen: plain };
         race.best = self.trial(&race.part, &race.chosen, control)?;
-        for other in [with, absolute].into_iter().flatten() {
+        for (tried, other) in [with, absolute].into_iter().flatten().enumerate() {
+            if tried > 0 && !control.within_part(CHOICE) {
+                break;
+            }
             let part = self.part(&other, &rows);
             let risk = self.trial(&part, &other, control)?;
             if risk < race.best {
