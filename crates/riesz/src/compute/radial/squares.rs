@@ -69,31 +69,30 @@ pub(super) struct Absolute;
 /// ‖x‖² + ‖a‖² − 2⟨x, a⟩, at least zero.
 pub(super) struct Products;
 
-impl Squares for Differences {
+/// What each column adds to such a sum.
+trait Term {
+    /// # Safety
+    /// As [`Lanes`].
+    unsafe fn add<L: Lanes>(difference: L, sum: L) -> L;
+}
+
+impl Term for Differences {
     #[inline(always)]
-    unsafe fn of<L: Lanes, const N: usize>(
-        x: *const f32,
-        points: *const f32,
-        d: usize,
-        _: L,
-        _: *const f32,
-    ) -> [L; N] {
+    unsafe fn add<L: Lanes>(difference: L, sum: L) -> L {
         // SAFETY: as the caller says.
-        unsafe {
-            let mut squares = [L::splat(0.0); N];
-            for j in 0..d {
-                let x = L::load(x.add(j * LANES));
-                for (p, square) in squares.iter_mut().enumerate() {
-                    let difference = x.sub(L::splat(*points.add(p * d + j)));
-                    *square = difference.mul_add(difference, *square);
-                }
-            }
-            squares
-        }
+        unsafe { difference.mul_add(difference, sum) }
     }
 }
 
-impl Squares for Absolute {
+impl Term for Absolute {
+    #[inline(always)]
+    unsafe fn add<L: Lanes>(difference: L, sum: L) -> L {
+        // SAFETY: as the caller says.
+        unsafe { sum.add(difference.max(L::splat(0.0).sub(difference))) }
+    }
+}
+
+impl<T: Term> Squares for T {
     #[inline(always)]
     unsafe fn of<L: Lanes, const N: usize>(
         x: *const f32,
@@ -104,12 +103,11 @@ impl Squares for Absolute {
     ) -> [L; N] {
         // SAFETY: as the caller says.
         unsafe {
-            let (zero, mut sums) = (L::splat(0.0), [L::splat(0.0); N]);
+            let mut sums = [L::splat(0.0); N];
             for j in 0..d {
                 let x = L::load(x.add(j * LANES));
                 for (p, sum) in sums.iter_mut().enumerate() {
-                    let difference = x.sub(L::splat(*points.add(p * d + j)));
-                    *sum = sum.add(difference.max(zero.sub(difference)));
+                    *sum = T::add(x.sub(L::splat(*points.add(p * d + j))), *sum);
                 }
             }
             sums

@@ -7,6 +7,7 @@
 mod directions;
 mod gradients;
 mod halves;
+mod part;
 mod sample;
 mod search;
 mod sweeps;
