@@ -39,7 +39,8 @@ metric : {"auto", "none", "diagonal", "full"}, default="auto"
     full ones up to 128 columns; up to 1,024 columns there are any. Files that do not fit into
     memory have none. Of classes of more than 100 columns (from 2,000 rows on), "auto" and "full"
     first leave out directions in which rows hardly vary, where the others predict as well. A
-    "laplacian" kernel that "auto" prefers has the weights of the columns alone, or none.
+    "laplacian" kernel that "auto" prefers has the weights of the columns alone, or none; given by
+    name, it and others that are no function of the distance have none.
 bandwidth : float, "auto", "median" or "scale", default="auto"
     Width of the kernel. "auto" chooses it by held-out loss (from 2,000 rows) or by leaving out one
     row after the other;
@@ -217,9 +218,10 @@ _FITTED = """
 kernel_ : str
     The kernel used, by name.
 metric_ : ndarray of shape (d, d) or None
-    The learnt metric: squared distances are ``(x - z) @ metric_ @ (x - z)``. Of lower rank than d
-    where directions were left out. Of a "laplacian" kernel it is diagonal, and the square roots
-    of the diagonal are what absolute differences are multiplied by.
+    The learnt metric of the columns, categories being indicators: squared distances are
+    ``(x - z) @ metric_ @ (x - z)``. Of lower rank than d where directions were left out. Of a
+    "laplacian" kernel it is diagonal, and the square roots of the diagonal are what absolute
+    differences are multiplied by.
 feature_importances_ : ndarray of shape (d,)
     Its diagonal times the variances of the columns, as shares of the sum; only where there is a
     metric. Where it consists of directions alone, these are shares of their variance.

@@ -88,6 +88,16 @@ def test_steps_along_columns_are_followed(n, tmp_path):
     assert error(again.partial_fit(X[:500], y[:500])) < 0.9 * error(smooth)
 
 
+@pytest.mark.parametrize("n", [400, 2_400])
+def test_no_errors_are_zero(n):
+    """Of classes that are far apart none is wrong: 0, not -0."""
+    labels = np.arange(n) % 2
+    X = np.random.default_rng(0).normal(size=(n, 2)) + 20 * labels[:, None]
+    errors = [e["held_out_error"] for e in KernelClassifier(random_state=0).fit(X, labels).history_]
+    assert errors[-1] == 0
+    assert not np.signbit(errors).any()
+
+
 def test_classes_have_probabilities():
     """Three classes by two columns; wrong are no more than the noise and a few."""
     X, y = _table(4_000, 4)

@@ -345,7 +345,7 @@ impl Fit<'_> {
         let wrong = |i: &usize| class_of(&fit.left_out[i * c..(i + 1) * c]) != self.label(*i);
         let error = || {
             let rows = (0..self.weights.len()).filter(wrong);
-            rows.map(|i| f64::from(self.weights[i])).sum::<f64>() / total
+            rows.fold(0.0, |sum, i| sum + f64::from(self.weights[i])) / total
         };
         HistoryEntry {
             block: 1,

@@ -135,7 +135,8 @@ impl Fit<'_> {
         let (labels, weights) = (part.labels.get(judges.clone())?, &part.held[judges]);
         let scores = judged.chunks_exact(self.offset.len());
         let wrong = scores.zip(labels).zip(weights).filter(|((u, label), _)| class_of(u) != **label);
-        let wrong: f64 = wrong.map(|(_, &w)| f64::from(w)).sum();
+        // An empty sum would be −0.
+        let wrong = wrong.fold(0.0, |sum, (_, &w)| sum + f64::from(w));
         Some(wrong / weights.iter().map(|&w| f64::from(w)).sum::<f64>())
     }
 }
